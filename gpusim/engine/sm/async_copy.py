@@ -106,6 +106,16 @@ def copy_lanes(st, sm, i, mask, reading, base, source, target):
     """
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     fill = size - 1 if st.code[i, M.COL_AUX4] != 0 else np.int64(0)
+    if fill == 0 and reading == mask:
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                to, from_ = (base + target[lane]) >> 2, (source[lane] - st.par[P.MEMORY_BASE]) >> 2
+                if size == 16:
+                    put_line(st.shared32[sm], to, four_words(st.memory32, from_))
+                else:
+                    for k in range(size >> 2):
+                        st.shared32[sm, to + k] = st.memory32[from_ + k]
+        return
     for lane in range(32):
         if (mask >> lane) & 1:
             missing = source[lane] & fill

@@ -27,7 +27,7 @@ def meeting(place, shift, ways, first, last, mask, met):
     most = np.int64(0)
     for lane in range(first, last):
         if (mask >> lane) & 1:
-            bank = (place[lane] >> shift) % ways
+            bank = (place[lane] >> shift) & (ways - 1)
             met[bank] += 1
             most = max(most, met[bank])
     return most
@@ -45,12 +45,12 @@ def most_collisions(source, target, mask, reading, shift, ways, first, last, met
     for lane in range(first, last):
         if (mask >> lane) & 1 == 0:
             continue
-        from_, to = (source[lane] >> shift) % ways, (target[lane] >> shift) % ways
+        from_, to = (source[lane] >> shift) & (ways - 1), (target[lane] >> shift) & (ways - 1)
         reads = (reading >> lane) & 1 != 0
         count = met[ways + to] + (met[from_] if reads else 0)
         if reads:
             for other in range(first, last):  # those that it meets in both are counted twice
-                both = (target[other] >> shift) % ways == to and (source[other] >> shift) % ways == from_
+                both = (target[other] >> shift) & (ways - 1) == to and (source[other] >> shift) & (ways - 1) == from_
                 if (reading >> other) & 1 and both:
                     count -= 1
         most = max(most, count)
@@ -65,7 +65,7 @@ def copy_wavefronts(source, target, mask, reading, size, line_bytes, met):
     source, target: int64 [32], addresses of the lanes in `mask`, of `size` bytes each; those in `reading` read.
     line_bytes: of all banks. met: int64 [2 * banks] for the function's own use.
     """
-    ways = line_bytes // size
+    ways = max(line_bytes // size, 1)
     shift = popc(size - 1)
     wavefronts, turns = np.int64(0), np.int64(0)
     for first in range(0, 32, ways):
@@ -83,7 +83,7 @@ def zero_wavefronts(zeros, reading, size, line_bytes, bypass):
 
     zeros: lanes that get zeros; of a copy past L1 all, if one of them gets a part of its bytes.
     """
-    ways = min(line_bytes // size, 32)
+    ways = max(min(line_bytes // size, 32), 1)
     wavefronts = np.int64(0)
     for first in range(0, 32, ways):
         group = ((np.int64(1) << ways) - 1) << first

@@ -32,6 +32,8 @@ from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
 
+_ALIGNED = 32  # bytes of the widest access
+
 
 @compiled
 def access_size(st, i):
@@ -42,8 +44,54 @@ def access_size(st, i):
 
 
 @compiled
+def pattern_place(st, first):
+    """What tells where in a row of the banks, and how aligned, the address of an access's first lane is."""
+    return 1 + (first & (max(st.par[P.BANKS] << st.par[P.BANK_SHIFT], _ALIGNED) - 1))
+
+
+@compiled
+def apart(st, sm, first):
+    """How far the address of each lane is from that of the first one."""
+    return V.low(V.load64(st.address[sm], 0)) - V.splat(first)
+
+
+@compiled
+def pattern_holds(st, sm, i, mask, size, end):
+    """Return whether the lanes of a load or store of shared memory lie as those of the last one did, and before `end`:
+    then it costs the same, and is aligned."""
+    known, first = st.pattern[st.sm[sm, L.SM_CHUNK], i], st.address[sm, lowest_bit(mask)]
+    if known[L.PATTERN_FIRST] != pattern_place(st, first) or known[L.PATTERN_MASK] != np.uint32(mask):
+        return False
+    lowest, highest = np.int64(np.int32(known[L.PATTERN_LOWEST])), np.int64(np.int32(known[L.PATTERN_HIGHEST]))
+    if first + lowest < st.par[P.SHARED_FIRST] or first + highest > end - size:
+        return False
+    differs = ~V.equal(apart(st, sm, first), V.load(known, L.PATTERN_APART))
+    return differs & np.uint32(mask) == 0
+
+
+@compiled
+def keep_pattern(st, sm, i, mask, size):
+    """Keeps how the lanes of a load or store of shared memory lie, and what it costs."""
+    known, address = st.pattern[st.sm[sm, L.SM_CHUNK], i], st.address[sm]
+    first, merges = address[lowest_bit(mask)], st.code[i, M.COL_OP] == M.OP_LOAD
+    merges &= st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
+    banks, shift = st.par[P.BANKS], st.par[P.BANK_SHIFT]
+    cost = shared_wavefronts(address, st.touched[sm], mask, size, banks, shift, merges)
+    known[L.PATTERN_FIRST], known[L.PATTERN_MASK] = pattern_place(st, first), mask
+    for k in range(4):
+        known[L.PATTERN_COST + k] = cost[k]
+    lowest = highest = np.int64(0)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            lowest, highest = min(lowest, address[lane] - first), max(highest, address[lane] - first)
+    known[L.PATTERN_LOWEST], known[L.PATTERN_HIGHEST] = lowest, highest
+    V.store(known, L.PATTERN_APART, apart(st, sm, first), np.uint32(FULL_MASK))
+
+
+@compiled
 def shared_cost(st, sm, i, mask, size):
-    """The wavefronts of a shared-memory instruction: see `coalescer.shared_wavefronts`."""
+    """The wavefronts of a shared-memory instruction: see `coalescer.shared_wavefronts`. Of a load or store those of its
+    pattern, which depend on where the first lane is in a row of the banks and how far the others are from it."""
     op = st.code[i, M.COL_OP]
     atomic = st.code[i, M.COL_AUX4] >> 8
     address = st.address[sm]
@@ -51,17 +99,7 @@ def shared_cost(st, sm, i, mask, size):
     banks = st.par[P.BANKS]
     shift = st.par[P.BANK_SHIFT]
     if op == M.OP_LOAD or op == M.OP_STORE:
-        # What it costs depends on where the first lane is in a row of the banks and how far the others are from it.
         known, cost = st.pattern[st.sm[sm, L.SM_CHUNK], i], L.PATTERN_COST
-        first = address[lowest_bit(mask)]
-        apart, place = V.low(V.load64(address, 0)) - V.splat(first), 1 + first % (banks << shift)
-        same = V.equal(apart, V.load(known, L.PATTERN_APART)) & np.uint32(mask) == np.uint32(mask)
-        if not same or known[L.PATTERN_FIRST] != place or known[L.PATTERN_MASK] != np.uint32(mask):
-            merges = op == M.OP_LOAD and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
-            source, ideal, hardware, conflicts = shared_wavefronts(address, touched, mask, size, banks, shift, merges)
-            known[L.PATTERN_FIRST], known[L.PATTERN_MASK] = place, mask
-            known[cost], known[cost + 1], known[cost + 2], known[cost + 3] = source, ideal, hardware, conflicts
-            V.store(known, L.PATTERN_APART, apart, np.uint32(FULL_MASK))
         return np.int64(known[cost]), np.int64(known[cost + 1]), np.int64(known[cost + 2]), np.int64(known[cost + 3])
     if atomic == M.ATOMIC_POPC_INC:
         return shared_wavefronts(address, touched, mask, size, banks, shift, False)
@@ -108,10 +146,14 @@ def move_shared(st, sm, w, i, wb, mask, size):
 def shared_values(st, sm, w, i, wb, mask):
     """Load, store or atomic on shared memory, without its time. Returns (ideal wavefronts, the hardware's, conflicts),
     zeros if it ends the run."""
-    par, size = st.par, np.int64(st.code[i, M.COL_AUX1] & 255)
+    par, op, size = st.par, st.code[i, M.COL_OP], np.int64(st.code[i, M.COL_AUX1] & 255)
     # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
-    end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
-    right = space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS)
+    end = par[P.SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
+    right = plain = op == M.OP_LOAD or op == M.OP_STORE
+    if not plain or not pattern_holds(st, sm, i, mask, size, end):
+        right = space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS)
+        if right and plain:
+            keep_pattern(st, sm, i, mask, size)
     watched = par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0
     if not right or (watched and not watch_shared(st, sm, i, w, wb, mask, size)):
         return np.int64(0), np.int64(0), np.int64(0)

@@ -112,9 +112,9 @@ def find_allocation(starts, ends, address):
 def lies_within(address, mask, size, first, limit):
     """Return whether every lane's access is aligned and lies between `first` and `limit`."""
     row = V.load64(address, 0)
-    misaligned = ~V.equal64(row & V.splat64(size - 1), V.splat64(0))
-    outside = V.less_s64(row, V.splat64(first)) | V.less_s64(V.splat64(limit - size), row)
-    return (misaligned | outside) & np.uint32(mask) == 0
+    wrong = (row - V.splat64(first)) | (V.splat64(limit - size) - row)  # negative, as the next one
+    misaligned = V.splat64(0) - (row & V.splat64(size - 1))
+    return V.less_s64(wrong | misaligned, V.splat64(0)) & np.uint32(mask) == 0
 
 
 @compiled

@@ -362,6 +362,7 @@ RUN_ADDRESS, RUN_WITHIN, RUN_FIELDS = range(3)  # of what is compiled from here 
 # --- pattern: of the last access of an instruction to shared memory ---------------------------------------------
 PATTERN_FIRST, PATTERN_MASK = 0, 1  # 1 + where in a row of the banks its first lane is, 0 if there was none
 PATTERN_COST = 2  # 4: see `coalescer.shared_wavefronts`
+PATTERN_LOWEST, PATTERN_HIGHEST = 6, 7  # how far those with the lowest and the highest address are from the first one
 PATTERN_APART = 16  # 32: how far each lane is from the first one
 PATTERN_FIELDS = PATTERN_APART + 32
 
