@@ -84,7 +84,7 @@ def store(typing: Any, regs: Any, offset: Any, row: Any, mask: Any) -> Any:
         if _HAS_MASKS:
             kept = builder.select(builder.bitcast(bits, _MASK), values[2], builder.load(place, align=64))
             builder.store(kept, place, align=64)
-        else:  # AMD's processors without AVX-512 take a dozen cycles for each store of some lanes
+        else:  # LLVM makes a masked store of it, which Zen 1 to 3 have in microcode (llvm/llvm-project, issue 213195)
             with builder.if_else(builder.icmp_signed("==", bits, bits.type(-1))) as (whole, part):
                 with whole:
                     builder.store(values[2], place, align=64)
