@@ -72,24 +72,34 @@ def toolchain() -> None:
         pytest.skip(str(missing))
 
 
-MOST_GB = 2.5
-"""What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
+MOST_GB = 2.0
+"""What a test may add to the memory that its process holds: two of them have to fit a small machine."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Notes what the process holds before a test."""
+    item.stash[_HELD] = held_gb(), peak_gb()
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Fails the test with which this process, or one that it started and waited for, has held too much."""
+    """Fails a test that has added too much, in this process or in one that it started and waited for.
+
+    What the tests before it have left behind does not count, since their order is another each time.
+    """
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
     if (nextitem is None or nextitem.path != item.path) and held_gb() > 1:
         give_back()
-    before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()
-    item.session.stash[_PEAK] = now
-    assert not before <= MOST_GB < now, f"a process has held {now:.1f} GB, more than {MOST_GB}"
+    held, before = item.stash[_HELD]
+    added = peak_gb() - held
+    assert peak_gb() == before or added <= MOST_GB, f"the test has taken {added:.1f} GB, more than {MOST_GB}"
 
 
-_PEAK = pytest.StashKey[float]()
+_HELD = pytest.StashKey[tuple[float, float]]()
 
 
 def give_back() -> None:
