@@ -61,17 +61,6 @@ def propagated(code, i, regs, wb, result):
     return with_nan_of(code, i, m.COL_B, regs, wb, result)
 
 
-@compiled
-def chosen_extreme(a, b, maximum):
-    """DSETP.MIN, .MAX: lanes in which a is chosen. A number wins against a NaN, -0 is below +0, equals choose a as
-    the minimum and b as the maximum (measured on an H200)."""
-    x, y = V.as_f64(a), V.as_f64(b)
-    takes_a = V.less_f64(x, y) | (V.equal_f64(x, y) & ~V.less_s64(b, a))
-    if maximum:
-        takes_a = ~takes_a
-    return (takes_a | V.unordered_f64(y, y)) & ~V.unordered_f64(x, x)
-
-
 @compiled_on_demand()
 def exec_double(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_DOUBLE) for the lanes of `mask`; isa.microops has a row for each."""
@@ -83,7 +72,11 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
         x, y = V.as_f64(a), V.as_f64(b)
         relation = code[i, m.COL_AUX0]
         if relation >= m.COMPARE_MIN:
-            holds = chosen_extreme(a, b, relation == m.COMPARE_MAX)
+            # Lanes in which a is chosen. A number wins against a NaN, -0 is below +0, equals choose a as the minimum
+            # and b as the maximum (measured on an H200).
+            takes_a = V.less_f64(x, y) | (V.equal_f64(x, y) & ~V.less_s64(b, a))
+            takes_a = ~takes_a if relation == m.COMPARE_MAX else takes_a
+            holds = (takes_a | V.unordered_f64(y, y)) & ~V.unordered_f64(x, x)
             second = V.unordered_f64(x, x) & V.unordered_f64(y, y)
         else:
             holds = compare_masks(V.less_f64(x, y), V.equal_f64(x, y), V.unordered_f64(x, y), relation)

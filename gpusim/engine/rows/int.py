@@ -47,33 +47,6 @@ def either(choice, if_one, if_zero):
 
 
 @compiled
-def truth_table(a, b, c, table):
-    """LOP3: bit (4a + 2b + c) of the table, for each bit of the sources."""
-    b0 = either(b, either(c, spread(table, 3), spread(table, 2)), either(c, spread(table, 1), spread(table, 0)))
-    b1 = either(b, either(c, spread(table, 7), spread(table, 6)), either(c, spread(table, 5), spread(table, 4)))
-    return either(a, b1, b0)
-
-
-@compiled
-def bit_mask(position, width, wrap):
-    """BMSK: `width` ones from bit `position` up."""
-    if wrap != 0:
-        position = position & V.splat(31)
-        width = width & V.splat(31)
-    return V.shl(V.shl(V.splat(1), width) - V.splat(1), position)
-
-
-@compiled
-def extend(value, bits, wrap, signed):
-    """SGXT: the low `bits` bits, extended by zeros or by their sign; 32 and more bits leave the value as it is."""
-    if wrap != 0:
-        bits = bits & V.splat(31)
-    spare = V.splat(32) - V.min_u(bits, V.splat(32))
-    value = V.shl(value, spare)
-    return V.sar(value, spare) if signed else V.shr(value, spare)
-
-
-@compiled
 def takes_first(a, b, shift, smaller, signed, packed):
     """Lanes in which VIMNMX takes A, or if `packed` its half from bit `shift` on; A where they are equal."""
     if packed != 0:
@@ -193,9 +166,13 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     smaller = common.predicate(code, i, m.COL_PS0, preds, pb)
     d = a
     if op == m.OP_BMSK:
-        d = bit_mask(a, b, aux0)
+        if aux0 != 0:
+            a, b = a & V.splat(31), b & V.splat(31)
+        d = V.shl(V.shl(V.splat(1), b) - V.splat(1), a)  # b ones from bit a up
     elif op == m.OP_SGXT_S or op == m.OP_SGXT_U:
-        d = extend(a, b, aux0, op == m.OP_SGXT_S)
+        # The low b bits, extended by zeros or by their sign; 32 and more bits leave the value as it is.
+        spare = V.splat(32) - V.min_u(b & V.splat(31) if aux0 != 0 else b, V.splat(32))
+        d = V.sar(V.shl(a, spare), spare) if op == m.OP_SGXT_S else V.shr(V.shl(a, spare), spare)
     elif op == m.OP_PRMT:
         d = simd.permute_bytes(a, b, c, aux0)
     elif op == m.OP_ADDMNMX_U:
@@ -211,7 +188,9 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_IDP_4A:
         d = simd.dot_packed(a, b, 8, aux0) + c
     elif op == m.OP_IDP_2A:
-        d = simd.dot_2a(a, b, aux0, aux1) + c
+        first = 2 if aux1 != 0 else 0  # of b's bytes, two of which meet a's half words
+        d = c + simd.part(a, 0, 16, aux0 & 1) * simd.part(b, first, 8, aux0 & 2)
+        d = d + simd.part(a, 1, 16, aux0 & 1) * simd.part(b, first + 1, 8, aux0 & 2)
     elif op == m.OP_I2I_SAT:
         d = simd.saturate(a, aux0, aux1)
     elif op == m.OP_I2IP:
@@ -242,7 +221,10 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_ADD_SAT:
         # a - b is the complement of ~a + b, and so are the limits; -b would not be right of the least integer.
         flipped = V.splat(0xFFFFFFFF if aux0 != 0 else 0)
-        d = simd.add_saturated(a ^ flipped, b) ^ flipped
+        a = a ^ flipped
+        d = a + b  # which overflowed if both addends have the sign that it has not
+        overflowed = V.less_s((a ^ d) & (b ^ d), V.splat(0))
+        d = V.select(overflowed, V.sar(d, V.splat(31)) ^ V.splat(0x80000000), d) ^ flipped
     elif op == m.OP_MNMX_CHOICE:
         d, first, second = chosen_mnmx(a, b, smaller, aux0, aux1, aux2)
         common.set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
@@ -287,7 +269,10 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_XOR:
         d = a ^ b
     elif op == m.OP_LOP3 or op == m.OP_LOP3_PRED:
-        d = truth_table(a, b, c, code[i, m.COL_AUX0])
+        table = code[i, m.COL_AUX0]  # bit 4a + 2b + c of it, for each bit of the sources
+        b0 = either(b, either(c, spread(table, 3), spread(table, 2)), either(c, spread(table, 1), spread(table, 0)))
+        b1 = either(b, either(c, spread(table, 7), spread(table, 6)), either(c, spread(table, 5), spread(table, 4)))
+        d = either(a, b1, b0)
         if op == m.OP_LOP3_PRED:
             nonzero = ~V.equal(d, V.splat(0))
             other = common.predicate(code, i, m.COL_PS0, preds, pb)

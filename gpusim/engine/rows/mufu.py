@@ -78,26 +78,9 @@ def sine_of_turns(x, quarters):
 
 
 @compiled
-def hyperbolic_tangent(x):
-    """1 - 2 / (exp(2x) + 1); near zero, where that cancels, x - x**3 / 3."""
-    exponential = power_of_two(x * V.splat_f64(2.0 / math.log(2.0)))
-    result = V.splat_f64(1.0) - V.splat_f64(2.0) / (exponential + V.splat_f64(1.0))
-    small = V.less_f64(x * x, V.splat_f64(1e-6))
-    return V.select(small, x * (V.splat_f64(1.0) - x * x * V.splat_f64(1.0 / 3.0)), result)
-
-
-@compiled
 def flushed_high(word):
     """The high word of a double with denormal numbers replaced by zeros."""
     return V.select(V.equal(word & V.splat(0x7FF00000), V.splat(0)), word & V.splat(SIGN), word)
-
-
-@compiled
-def double_high(op, word):
-    """RCP64H and RSQ64H: high words of 1/x and 1/sqrt(x) of the double whose high word is given and low word is 0."""
-    x = V.as_f64(V.join(V.splat(0), flushed_high(word)))
-    value = V.splat_f64(1.0) / (x if op == m.OP_MUFU_RCP64H else V.sqrt(x))
-    return V.select(V.unordered_f64(value, value), V.splat(CANONICAL_NAN), flushed_high(V.high(V.as_u64(value))))
 
 
 @compiled
@@ -113,8 +96,11 @@ def function(op, x):
         return power_of_two(x)
     if op == m.OP_MUFU_LG2:
         return binary_logarithm(x)
-    if op == m.OP_MUFU_TANH:
-        return hyperbolic_tangent(x)
+    if op == m.OP_MUFU_TANH:  # 1 - 2 / (exp(2x) + 1); near zero, where that cancels, x - x**3 / 3
+        exponential = power_of_two(x * V.splat_f64(2.0 / math.log(2.0)))
+        tangent = V.splat_f64(1.0) - V.splat_f64(2.0) / (exponential + V.splat_f64(1.0))
+        near = x * (V.splat_f64(1.0) - x * x * V.splat_f64(1.0 / 3.0))
+        return V.select(V.less_f64(x * x, V.splat_f64(1e-6)), near, tangent)
     size, sign = V.as_u64(x) & V.splat64(SIGN64 - 1), V.as_u64(x) & V.splat64(SIGN64)
     result = sine_of_turns(V.as_f64(size), 0 if op == m.OP_MUFU_SIN else 1)
     # Sine is odd: the sign of a zero result follows that of x too.
@@ -124,8 +110,10 @@ def function(op, x):
 @compiled
 def mufu(op, a):
     """Bits of the function of a row of f32 bits."""
-    if op == m.OP_MUFU_RCP64H or op == m.OP_MUFU_RSQ64H:
-        return double_high(op, a)
+    if op == m.OP_MUFU_RCP64H or op == m.OP_MUFU_RSQ64H:  # high words of functions of a double whose low word is 0
+        x = V.as_f64(V.join(V.splat(0), flushed_high(a)))
+        value = V.splat_f64(1.0) / (x if op == m.OP_MUFU_RCP64H else V.sqrt(x))
+        return V.select(V.unordered_f64(value, value), V.splat(CANONICAL_NAN), flushed_high(V.high(V.as_u64(value))))
     if op == m.OP_MUFU_TANH:
         return canonical(V.to_f32(function(op, V.to_f64(V.as_f32(a)))))
     return flushed(canonical(V.to_f32(function(op, V.to_f64(V.as_f32(flushed(a)))))))

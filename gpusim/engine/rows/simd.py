@@ -22,20 +22,14 @@ _SELECTORS = np.array(
 
 
 @compiled
-def full_selector(selector, mode):
-    """Four nibbles, one per byte of the result: the byte number (bit 3: copy its sign); PTX manual, prmt."""
-    if mode == m.PRMT_IDX:
-        return selector
-    number = selector & V.splat(3)
-    lower = V.select(V.equal(number, V.splat(0)), V.splat(_SELECTORS[mode, 0]), V.splat(_SELECTORS[mode, 1]))
-    upper = V.select(V.equal(number, V.splat(2)), V.splat(_SELECTORS[mode, 2]), V.splat(_SELECTORS[mode, 3]))
-    return V.select(V.less_u(number, V.splat(2)), lower, upper)
-
-
-@compiled
 def permute_bytes(a, selector, c, mode):
-    """PRMT: four bytes chosen from the eight of (c:a)."""
-    selector = full_selector(selector, mode)
+    """PRMT: four bytes chosen from the eight of (c:a), each by a nibble, its number (bit 3: copy its sign); PTX
+    manual, prmt."""
+    if mode != m.PRMT_IDX:
+        number = selector & V.splat(3)
+        lower = V.select(V.equal(number, V.splat(0)), V.splat(_SELECTORS[mode, 0]), V.splat(_SELECTORS[mode, 1]))
+        upper = V.select(V.equal(number, V.splat(2)), V.splat(_SELECTORS[mode, 2]), V.splat(_SELECTORS[mode, 3]))
+        selector = V.select(V.less_u(number, V.splat(2)), lower, upper)
     result = V.splat(0)
     for k in range(4):
         nibble = V.shr(selector, V.splat(4 * k))
@@ -60,14 +54,6 @@ def dot_packed(a, b, bits, signs):
     for k in range(32 // bits):
         total = total + part(a, k, bits, signs & 1) * part(b, k, bits, signs & 2)
     return total
-
-
-@compiled
-def dot_2a(a, b, signs, upper):
-    """Dot product of a's two half words with two bytes of b, the upper ones if `upper`."""
-    first = 2 if upper != 0 else 0
-    total = part(a, 0, 16, signs & 1) * part(b, first, 8, signs & 2)
-    return total + part(a, 1, 16, signs & 1) * part(b, first + 1, 8, signs & 2)
 
 
 @compiled
@@ -121,11 +107,3 @@ def mnmx_packed(a, b, bits, smaller, signed):
         chosen = V.select(smaller, V.min_s(x, y), V.max_s(x, y)) & V.splat((1 << bits) - 1)
         result = result | (chosen << V.splat(bits * k))
     return result
-
-
-@compiled
-def add_saturated(a, b):
-    """Signed sum, limited to 32 bits: it overflowed if both addends have the sign that the sum has not."""
-    total = a + b
-    overflowed = V.less_s((a ^ total) & (b ^ total), V.splat(0))
-    return V.select(overflowed, V.sar(total, V.splat(31)) ^ V.splat(0x80000000), total)

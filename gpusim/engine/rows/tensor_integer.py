@@ -11,18 +11,6 @@ _LEAST = 0xFFFFFFFF80000000
 
 
 @compiled
-def word_product(a_word, b_word, kind):
-    """Dot product of two fragment words; kind: bit 0 A signed, bit 1 B signed, bits 4.. bits of an element (1: AND,
-    2: XOR of bits)."""
-    bits = kind >> 4
-    if bits == 1:
-        return V.count_ones(a_word & b_word)
-    if bits == 2:
-        return V.count_ones(a_word ^ b_word)
-    return dot_packed(a_word, b_word, bits, kind)
-
-
-@compiled
 def added(c_word, products, saturate):
     """C + products, which themselves fit 32 bits."""
     if not saturate:
@@ -34,13 +22,17 @@ def added(c_word, products, saturate):
 
 @compiled
 def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
-    """C plus the products of a row of A (words `step` elements apart) and one of the lane's two columns of B."""
+    """C plus the products of a row of A (words `step` elements apart) and one of the lane's two columns of B. kind: bit
+    0 A signed, bit 1 B signed, bits 4.. bits of an element (1: AND, 2: XOR of bits)."""
     total = V.splat(0)
     for word in range(words):
         for t in range(4):
             a_word = gather(a_rows, a + step * word, a_lanes(t))
             b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
-            total = total + word_product(a_word, b_word, kind)
+            if kind >> 4 <= 2:
+                total = total + V.count_ones(a_word & b_word if kind >> 4 == 1 else a_word ^ b_word)
+            else:
+                total = total + dot_packed(a_word, b_word, kind >> 4, kind)
     return added(c_word, total, saturate)
 
 
