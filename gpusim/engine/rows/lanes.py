@@ -46,7 +46,6 @@ class _RowModel(models.PrimitiveModel):
 
 u32, u64, f32, f64 = Row("u32"), Row("u64"), Row("f32"), Row("f64")
 _ROWS = {"u32": u32, "u64": u64, "f32": f32, "f64": f64}
-_WIDTH = {"u32": 32, "u64": 64, "f32": 32, "f64": 64}
 
 
 def _constant(vector: ir.VectorType, value: int | float) -> ir.Constant:
@@ -358,16 +357,13 @@ min_s = row_function("u32 u32", "u32", _extreme(True, True))
 max_s = row_function("u32 u32", "u32", _extreme(True, False))
 
 
-def _bit_function(name: str, element: str = "u32", flag: bool = False) -> Any:
-    def emit(builder: Any, x: Any) -> Any:
-        arguments = [x, ir.IntType(1)(0)] if flag else [x]
-        return _call(builder, f"llvm.{name}.v32i{_WIDTH[element]}", _VECTORS[element], arguments)
-
-    return row_function(element, element, emit)
+def _bit_function(name: str, *flags: ir.Constant) -> Any:
+    """A function of the bits of each lane; flags: further arguments that LLVM wants."""
+    return row_function("u32", "u32", lambda b, x: _call(b, f"llvm.{name}.v32i32", _VECTORS["u32"], [x, *flags]))
 
 
 count_ones = _bit_function("ctpop")
-leading_zeros = _bit_function("ctlz", flag=True)
+leading_zeros = _bit_function("ctlz", ir.IntType(1)(0))
 reverse_bits = _bit_function("bitreverse")
 
 
@@ -403,17 +399,6 @@ u64_to_f32 = row_function("u64", "f32", lambda b, x: b.uitofp(x, _VECTORS["f32"]
 
 
 # Half precision: a u32 row whose low 16 bits are an IEEE half.
-def _half_vector(builder: Any, x: Any, kind: Any) -> Any:
-    bits = builder.trunc(x, ir.VectorType(ir.IntType(16), LANES))
-    return builder.bitcast(bits, ir.VectorType(kind, LANES))
-
-
-half_to_f32 = row_function("u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"]))
-
-
-def _to_half(builder: Any, x: Any) -> Any:
-    half = builder.fptrunc(x, ir.VectorType(ir.HalfType(), LANES))
-    return builder.zext(builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES)), _VECTORS["u32"])
-
-
-f32_to_half = row_function("f32", "u32", _to_half)
+_HALVES, _BITS = ir.VectorType(ir.HalfType(), LANES), ir.VectorType(ir.IntType(16), LANES)
+half_to_f32 = row_function("u32", "f32", lambda b, x: b.fpext(b.bitcast(b.trunc(x, _BITS), _HALVES), _VECTORS["f32"]))
+f32_to_half = row_function("f32", "u32", lambda b, x: b.zext(b.bitcast(b.fptrunc(x, _HALVES), _BITS), _VECTORS["u32"]))

@@ -1,5 +1,6 @@
 """Bit counting on lane masks, and loading ahead, as single machine instructions inside compiled code."""
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -9,26 +10,22 @@ from numba.extending import intrinsic
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 
 
-@intrinsic
-def popc(typingctx, mask):
-    """Number of set bits of a 32-bit mask."""
+def _count(counted: Callable[[Any, Any], Any]) -> Any:
+    """A count on a 32-bit mask, which `counted` makes with LLVM's builder."""
 
-    def codegen(context, builder, signature, args):
-        word = context.cast(builder, args[0], signature.args[0], types.uint32)
-        return builder.zext(builder.ctpop(word), ir.IntType(64))
+    @intrinsic
+    def count(typing: Any, mask: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            word = context.cast(builder, values[0], signature.args[0], types.uint32)
+            return builder.zext(counted(builder, word), ir.IntType(64))
 
-    return types.int64(mask), codegen
+        return types.int64(mask), generate
+
+    return count
 
 
-@intrinsic
-def lowest_bit(typingctx, mask):
-    """Index of the lowest set bit of a 32-bit mask; 32 for an empty mask."""
-
-    def codegen(context, builder, signature, args):
-        word = context.cast(builder, args[0], signature.args[0], types.uint32)
-        return builder.zext(builder.cttz(word, ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
-
-    return types.int64(mask), codegen
+popc = _count(lambda builder, word: builder.ctpop(word))  # of set bits
+lowest_bit = _count(lambda builder, word: builder.cttz(word, ir.IntType(1)(0)))  # of bits below the first; 32 if none
 
 
 @intrinsic
