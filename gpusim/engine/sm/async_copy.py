@@ -85,19 +85,6 @@ def check_parts(st, sm, i, w, mask, size):
 
 
 @compiled
-def copy_part(st, sm, to, from_, count, size):
-    """`count` bytes of global to shared memory, both at multiples of `size`, and then zeros up to `size`."""
-    shared, memory = st.shared32[sm], st.memory32
-    if count == 16:
-        put_line(shared, to >> 2, four_words(memory, from_ >> 2))
-        return
-    for k in range(size >> 2):
-        left = max(count - 4 * k, 0)
-        word = memory[(from_ >> 2) + k] if left > 0 else np.uint32(0)
-        shared[(to >> 2) + k] = word & np.uint32((1 << 8 * left) - 1) if left < 4 else word
-
-
-@compiled
 def copy_lanes(st, sm, i, mask, reading, base, source, target):
     """Bytes from global to shared memory, `base` the first one of the block, or zeros for lanes that do not read.
 
@@ -106,22 +93,23 @@ def copy_lanes(st, sm, i, mask, reading, base, source, target):
     """
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     fill = size - 1 if st.code[i, M.COL_AUX4] != 0 else np.int64(0)
-    if fill == 0 and reading == mask:
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                to, from_ = (base + target[lane]) >> 2, (source[lane] - st.par[P.MEMORY_BASE]) >> 2
-                if size == 16:
-                    put_line(st.shared32[sm], to, four_words(st.memory32, from_))
-                else:
-                    for k in range(size >> 2):
-                        st.shared32[sm, to + k] = st.memory32[from_ + k]
-        return
+    shared, memory = st.shared32[sm], st.memory32
     for lane in range(32):
         if (mask >> lane) & 1:
             missing = source[lane] & fill
             count = size - missing if (reading >> lane) & 1 else np.int64(0)
-            from_ = source[lane] - missing - st.par[P.MEMORY_BASE]
-            copy_part(st, sm, base + target[lane], from_, count, size)
+            to, from_ = (base + target[lane]) >> 2, (source[lane] - missing - st.par[P.MEMORY_BASE]) >> 2
+            if count == 16:
+                put_line(shared, to, four_words(memory, from_))
+                continue
+            if count == size:
+                for k in range(size >> 2):
+                    shared[to + k] = memory[from_ + k]
+                continue
+            for k in range(size >> 2):
+                left = max(count - 4 * k, 0)
+                word = memory[from_ + k] if left > 0 else np.uint32(0)
+                shared[to + k] = word & np.uint32((1 << 8 * left) - 1) if left < 4 else word
 
 
 @compiled
