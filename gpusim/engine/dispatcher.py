@@ -32,18 +32,8 @@ def next_block(st, grid):
 
 
 @compiled
-def place_block(st, grid, sm, slot, time):
-    """Starts the grid's next block in a free block slot of an SM; its first warp may issue from `time` on."""
-    par = st.par
-    number = next_block(st, grid)
-    x = number % par[P.GRID_X]
-    y = (number // par[P.GRID_X]) % par[P.GRID_Y]
-    start_block(st, grid, sm, slot, x, y, number // (par[P.GRID_X] * par[P.GRID_Y]), time)
-
-
-@compiled
-def start_block(st, grid, sm, slot, x, y, z, time):
-    """Makes block (x, y, z) resident in a free block slot of an SM."""
+def start_block(st, grid, sm, slot, number, time):
+    """Starts a block of the grid in a free block slot of an SM; its first warp may issue from `time` on."""
     par = st.par
     b = st.block[sm, slot]
     if b[L.BLOCK_STATE] != 0:
@@ -56,10 +46,10 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     grid[G_RUNNING] += 1
     b[L.BLOCK_STATE] = 1
     b[L.BLOCK_SEAT] = par[P.SEAT]
-    b[L.BLOCK_NUMBER] = x + par[P.GRID_X] * (y + par[P.GRID_Y] * z)
-    b[L.BLOCK_X] = x
-    b[L.BLOCK_Y] = y
-    b[L.BLOCK_Z] = z
+    b[L.BLOCK_NUMBER] = number
+    b[L.BLOCK_X] = number % par[P.GRID_X]
+    b[L.BLOCK_Y] = number // par[P.GRID_X] % par[P.GRID_Y]
+    b[L.BLOCK_Z] = number // (par[P.GRID_X] * par[P.GRID_Y])
     b[L.BLOCK_WARPS_LEFT] = par[P.WARPS]
     b[L.BLOCK_ALIVE] = par[P.THREADS]
     b[L.BLOCK_START] = time
@@ -207,7 +197,7 @@ def fitting(st, sm, time):
 def place_blocks(st, grid, sm, time, start):
     """Starts as many of the grid's next blocks as an SM takes at `time`; their warps may issue from `start` on."""
     while fitting(st, sm, time) > 0 and grid[G_NEXT] < grid[G_TOTAL]:
-        place_block(st, grid, sm, free_slot(st, sm), start)
+        start_block(st, grid, sm, free_slot(st, sm), next_block(st, grid), start)
 
 
 @compiled
@@ -269,7 +259,8 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
             column = x + rank % par[P.CLUSTER_X]
             row = y + rank // par[P.CLUSTER_X] % par[P.CLUSTER_Y]
             layer = z + rank // (par[P.CLUSTER_X] * par[P.CLUSTER_Y])
-            start_block(st, grid, sm, slot, column, row, layer, max(time, now))
+            block = column + par[P.GRID_X] * (row + par[P.GRID_Y] * layer)
+            start_block(st, grid, sm, slot, block, max(time, now))
             b = st.block[sm, slot]
             b[L.BLOCK_RANK] = rank
             b[L.BLOCK_CLUSTER] = number
@@ -291,7 +282,7 @@ def fill(st, grid, clock, now, order, interval):
         return
     for k in range(order.size):
         time = handed_out(clock, C_HANDS, now, interval) + st.par[P.BLOCK_LAUNCH]
-        place_block(st, grid, order[k], k // st.par[P.SM_COUNT], time)
+        start_block(st, grid, order[k], k // st.par[P.SM_COUNT], next_block(st, grid), time)
 
 
 @compiled
@@ -311,7 +302,7 @@ def fill_beside(st, grid, clock, now, order, interval):
         if counts[best, 0] == 0:
             return
         time = handed_out(clock, C_HANDS, now, interval) + st.par[P.BLOCK_LAUNCH]
-        place_block(st, grid, best, free_slot(st, best), time)
+        start_block(st, grid, best, free_slot(st, best), next_block(st, grid), time)
         counts[best, 0] = fitting(st, best, now)
 
 

@@ -247,7 +247,7 @@ def test_slots_that_run_out_are_named(grids):
     state, grid = made.state, np.zeros(G_FIELDS, np.int64)
     fill(state, grid, np.zeros(C_FIELDS, np.int64), 0, np.arange(2), 256)
     with pytest.raises(RuntimeError, match="block slots ran out"):
-        start_block(state, grid, 0, 0, 0, 0, 0, 0)
+        start_block(state, grid, 0, 0, 0, 0)
     for _ in range(int(state.par[P.WARP_SLOTS]) - 1):
         start_warp(state, 0, 0, 0, 0, 0)
     with pytest.raises(RuntimeError, match="warp slots ran out"):
