@@ -12,6 +12,7 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce
+from gpusim.engine.sm.l1 import line_words
 from gpusim.engine.sm.readiness import all_warps, block, wake
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_block, popc
@@ -84,10 +85,7 @@ def find_remote(st, sm, i, w, mask, size):
 def packets_of(st, sm, line, mask, size):
     """A bit for each packet that a store sends for a line: whole sectors, and halves of those that it writes in part
     (H200: `l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_st.sum`, as measured for `memory.peer`)."""
-    words = np.int64(0)
-    for lane in range(32):
-        if (mask >> lane) & 1 and st.address[sm, lane] >> 7 == line:
-            words |= ((np.int64(1) << max(size >> 2, 1)) - 1) << ((st.address[sm, lane] >> 2) & 31)
+    words = line_words(st.address[sm], line, mask, max(size, 4))
     packets = np.int64(0)
     for half in range(0, 8, 2):
         sector = (words >> (4 * half)) & 255

@@ -82,34 +82,19 @@ def keep_stored(st, sm, line, sectors, words):
     if way >= 0:
         tags = st.tags[sm]
         tags[L.TAG_WORDS, way] |= words
-        tags[L.TAG_VALID, way] |= whole_sectors(tags[L.TAG_WORDS, way])
-
-
-@compiled
-def whole_sectors(words):
-    """Sectors of a line all of whose words are among these."""
-    found = np.int64(0)
-    for s in range(ms.LINE_BYTES // ms.SECTOR_BYTES):
-        if (words >> (_SECTOR_WORDS * s)) & 255 == 255:
-            found |= 1 << s
-    return found
+        for s in range(ms.LINE_BYTES // ms.SECTOR_BYTES):  # a sector is there once all of its words are
+            tags[L.TAG_VALID, way] |= np.int64((tags[L.TAG_WORDS, way] >> (_SECTOR_WORDS * s)) & 255 == 255) << s
 
 
 @compiled
 def line_words(address, line, mask, size):
     """Words of a line that lanes touch, those that stores of bytes and halves leave whole alone."""
-    whole = np.int64(0 if size >= 4 else -1)
-    if size >= 4:
-        words = (1 << (size >> 2)) - 1
-        for lane in range(32):
-            if (mask >> lane) & 1 and address[lane] >> 7 == line:
-                whole |= words << ((address[lane] >> 2) & 31)
-        return whole
+    whole, words = np.int64(-1), (np.int64(1) << max(size >> 2, 1)) - 1
     for part in range(0, 4, size):
         found = np.int64(0)
         for lane in range(32):
-            if (mask >> lane) & 1 and address[lane] >> 7 == line and address[lane] & 3 == part:
-                found |= np.int64(1) << ((address[lane] >> 2) & 31)
+            if (mask >> lane) & 1 and address[lane] >> 7 == line and address[lane] & 3 & -size == part:
+                found |= words << ((address[lane] >> 2) & 31)
         whole &= found
     return whole
 
