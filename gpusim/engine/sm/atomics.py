@@ -7,7 +7,7 @@ from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.rows.float_bits import canonical, flushed
 from gpusim.engine.rows.half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
-from gpusim.engine.sm.space import load_rows, move_halves, store_rows
+from gpusim.engine.sm.space import move_rows, store_rows
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
@@ -28,22 +28,15 @@ def swaps(st, i):
 
 
 @compiled
-def add_floats(flushes, old, value):
-    """Bits of the sum of two float32; a NaN is canonical."""
-    a, b = V.splat(old), V.splat(value)
-    if flushes:
-        a, b = flushed(a), flushed(b)
-    bits = canonical(V.as_f32(a) + V.as_f32(b))
-    return V.get_u32(flushed(bits) if flushes else bits, 0)
-
-
-@compiled
 def combine32(op, kind, old, value):
     """New 32-bit word for every operation that needs no second operand."""
     if op == M.ATOMIC_EXCH:
         return value
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F32X2 or kind == M.TYPE_F32X4:
-        return add_floats(kind != M.TYPE_F32, old, value)  # the only operation besides exchanges
+        a, b = V.splat(old), V.splat(value)  # the sum is the only operation besides exchanges
+        if kind == M.TYPE_F32:
+            return V.get_u32(canonical(V.as_f32(a) + V.as_f32(b)), 0)
+        return V.get_u32(flushed(canonical(V.as_f32(flushed(a)) + V.as_f32(flushed(b)))), 0)
     if kind == M.TYPE_F16X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_F16X8:
         return combine_halves(op, M.HALF_F16, old, value)
     if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
@@ -169,13 +162,9 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
     values = st.deferred_values[sm, entry]
     op = st.code[i, M.COL_OP]
     size = st.code[i, M.COL_AUX1] & 255
-    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
     wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
-    if op == M.OP_LOAD and size == 32:
-        move_halves(st, i, wb, words, bytes_, address, base, mask)
-    elif op == M.OP_LOAD:
-        dst = row_offset(st.code[i, M.COL_DST], wb)
-        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
+    if op == M.OP_LOAD:
+        move_rows(st, i, wb, words, bytes_, address, base, 1, mask, size)
     elif op == M.OP_STORE:
         store_rows(words, bytes_, address, base, 1, values.reshape(values.size), 0, mask, size)
     else:

@@ -110,28 +110,13 @@ def shared_cost(st, sm, i, mask, size):
 
 
 @compiled
-def move_rows(st, sm, i, wb, words, parts_of_words, base, apart, mask, size):
-    """The values of a load or store between registers and a memory, see `space.load_rows`."""
-    address = st.address[sm]
-    if size == 32:
-        space.move_halves(st, i, wb, words, parts_of_words, address, base, mask)
-    elif st.code[i, M.COL_OP] == M.OP_LOAD:
-        dst = row_offset(st.code[i, M.COL_DST], wb)
-        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        space.load_rows(words, parts_of_words, address, base, apart, st.regs, dst, mask, size, signed)
-    else:
-        src = row_offset(st.code[i, M.COL_B], wb)
-        space.store_rows(words, parts_of_words, address, base, apart, st.regs, src, mask, size)
-
-
-@compiled
 def move_shared(st, sm, w, i, wb, mask, size):
     """The values of an access to shared memory, whose addresses are the SM's instruction at hand."""
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
     base = -np.int64(st.warp[w, L.WARP_BLOCK]) * st.par[P.SHARED_STRIDE]
     if op == M.OP_LOAD or op == M.OP_STORE:
-        move_rows(st, sm, i, wb, st.shared32[sm], st.shared8[sm], base, 1, mask, size)
+        space.move_rows(st, i, wb, st.shared32[sm], st.shared8[sm], address, base, 1, mask, size)
     else:
         values = st.deferred_values[sm, st.sm[sm, L.SM_DEFERRED]]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
@@ -242,7 +227,7 @@ def move_global(st, sm, w, i, wb, mask, size, path):
     """The values of an access to global memory, unless they move at L2, where atomics do if time is booked."""
     base = st.par[P.MEMORY_BASE]
     if path == queued.PATH_READ or path == queued.PATH_WRITE:
-        move_rows(st, sm, i, wb, st.memory32, st.memory8, base, 1, mask, size)
+        space.move_rows(st, i, wb, st.memory32, st.memory8, st.address[sm], base, 1, mask, size)
     elif path >= queued.PATH_REDUCTION and st.par[P.MODE] & L.BOOKS == 0:
         values = st.deferred_values[sm, 0]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
@@ -269,14 +254,6 @@ def global_values(st, sm, q, w, i, wb, mask, time):
         kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
         note_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(kind))
     return lines, path, policy
-
-
-@compiled
-def global_access(st, sm, q, w, i, wb, mask, time):
-    """Load, store, atomic or reduction on global memory."""
-    lines, path, policy = global_values(st, sm, q, w, i, wb, mask, time)
-    if lines != 0 and st.par[P.MODE] & L.BOOKS != 0:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, access_size(st, i), time, policy), lines, path)
 
 
 @compiled
@@ -339,10 +316,15 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.ERROR_LOCAL_BOUNDS):
         return
-    space.local_addresses(st, sm, mask, np.int64(w) * par[P.LOCAL_BYTES] * 32)
+    # Byte addresses of the interleaved array, where what is wider than a word goes on a word of all lanes further on.
+    # Other lanes of a generic access keep theirs.
+    row, lanes = V.load64(st.address[sm], 0), V.zero_extend(V.lane_numbers() << V.splat(2))
+    place = ((row >> V.splat64(2)) << V.splat64(7)) + lanes + (row & V.splat64(3))
+    place = place + V.splat64(np.int64(w) * par[P.LOCAL_BYTES] * 32)
+    V.store64(st.address[sm], 0, V.select(mask, place, row))
     if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
         return
-    move_rows(st, sm, i, wb, st.local32, st.local8, 0, 32, mask, size)
+    space.move_rows(st, i, wb, st.local32, st.local8, st.address[sm], 0, 32, mask, size)
     count, sectors = local_lines(st, sm, mask, size)
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_LOCAL_REQUESTS] += max(size >> 2, 1)
@@ -387,7 +369,9 @@ def access_space(st, sm, q, w, i, wb, lanes, where, time):
     elif where == M.SPACE_LOCAL:
         local_access(st, sm, q, w, i, wb, lanes, time)
     else:
-        global_access(st, sm, q, w, i, wb, lanes, time)
+        count, path, policy = global_values(st, sm, q, w, i, wb, lanes, time)
+        if count != 0 and st.par[P.MODE] & L.BOOKS != 0:
+            queued.send_lines(st, sm, access(q, w, i, wb, lanes, access_size(st, i), time, policy), count, path)
 
 
 @compiled

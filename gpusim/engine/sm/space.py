@@ -237,19 +237,6 @@ def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
 
 
 @compiled
-def local_addresses(st, sm, mask, start):
-    """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of all lanes).
-
-    start: of the warp's local memory. Other lanes of a generic access keep theirs. Accesses wider than a word continue
-    a word of all lanes further on.
-    """
-    out = st.address[sm]
-    row, lanes = V.load64(out, 0), V.zero_extend(V.lane_numbers() << V.splat(2))
-    place = ((row >> V.splat64(2)) << V.splat64(7)) + lanes + (row & V.splat64(3))
-    V.store64(out, 0, V.select(mask, place + V.splat64(start), row))
-
-
-@compiled
 def same_address(st, sm, lanes):
     """The lanes, of `lanes`, whose address in st.address is that of the lowest one."""
     same = V.equal64(V.load64(st.address[sm], 0), V.splat64(st.address[sm, lowest_bit(lanes)]))
@@ -280,6 +267,19 @@ def window_of(st, sm, mask):
     row = V.load64(st.address[sm], 0)
     V.store64(st.address[sm], 0, V.select(lanes, row - V.splat64(window), row))
     return space, lanes
+
+
+@compiled
+def move_rows(st, i, wb, words, bytes_, address, base, step, mask, size):
+    """The values of a load or store between registers and a memory, see `load_rows`."""
+    if size == 32:
+        move_halves(st, i, wb, words, bytes_, address, base, mask)
+    elif st.code[i, M.COL_OP] == M.OP_LOAD:
+        dst, signed = row_offset(st.code[i, M.COL_DST], wb), st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+        load_rows(words, bytes_, address, base, step, st.regs, dst, mask, size, signed)
+    else:
+        src = row_offset(st.code[i, M.COL_B], wb)
+        store_rows(words, bytes_, address, base, step, st.regs, src, mask, size)
 
 
 @compiled_on_demand()
