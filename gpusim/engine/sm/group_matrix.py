@@ -16,7 +16,7 @@ from gpusim.engine.rows.tensor_integer import group_numbers, integer_sum, sparse
 from gpusim.engine.rows.tensor_sum import elements_per_word, fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import RESULTS, finite_words, integer_sums, room, take, tile_products
 from gpusim.engine.sm.group_time import book_group
-from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
+from gpusim.engine.sm.matrix_load import four_words, put_lines
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.tensor_map import uniform_pair
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
@@ -89,11 +89,7 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
         for k in range(0, 8, 2):
             x = four_words(shared, base + (swizzled(start + k * distance, swizzle) >> 2))
             y = four_words(shared, base + (swizzled(start + (k + 1) * distance, swizzle) >> 2))
-            if across:
-                put_across(st.tile, to + (k >> 1), x, y)
-            else:
-                put_line(st.tile, to + 4 * k, x)
-                put_line(st.tile, to + 4 * k + 4, y)
+            put_lines(st.tile, to, k, x, y, across)
 
 
 @compiled

@@ -45,10 +45,15 @@ def halves_across(x, y):
 
 
 @compiled
-def put_across(words, at, x, y):
-    """Two lines of eight halves as the words of lanes t, 4 + t, 8 + t and so on, a half of both in each."""
-    for k in range(4):
-        words[at + 8 * k], words[at + 8 * k + 4] = halves_across(x[k], y[k])
+def put_lines(words, at, k, x, y, across):
+    """Lines k and k + 1 of eight, or (`across`) their halves as the words of lanes t, 4 + t and so on, a half of both
+    in each."""
+    if not across:
+        put_line(words, at + 4 * k, x)
+        put_line(words, at + 4 * k + 4, y)
+        return
+    for n in range(4):
+        words[at + (k >> 1) + 8 * n], words[at + (k >> 1) + 8 * n + 4] = halves_across(x[n], y[n])
 
 
 @compiled
@@ -57,11 +62,7 @@ def load_matrix(regs, rows, shared, address, base, matrix, transposed):
     for k in range(0, _ROWS, 2):
         x = four_words(shared, (base + address[_ROWS * matrix + k]) >> 2)
         y = four_words(shared, (base + address[_ROWS * matrix + k + 1]) >> 2)
-        if transposed:
-            put_across(regs, rows + (k >> 1), x, y)
-        else:
-            put_line(regs, rows + 4 * k, x)
-            put_line(regs, rows + 4 * k + 4, y)
+        put_lines(regs, rows, k, x, y, transposed)
 
 
 @compiled
