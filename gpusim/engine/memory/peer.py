@@ -41,16 +41,6 @@ def book_links(m, row, first, carried, now):
 
 
 @compiled
-def count_bus(m, sm, line, count, writes):
-    """Count sectors of host memory where an H200 does: reads miss, stores hit, half of both cross the fabric."""
-    target = target_of(m, sm, line, ms.CLASS_SAME)
-    m[ms.CNT_TEX_WRITE_SECTORS if writes else ms.CNT_TEX_READ_SECTORS] += count
-    m[ms.CNT_TEX_HIT_SECTORS if writes else ms.CNT_TEX_MISS_SECTORS] += count
-    if target.near != target.home:
-        m[ms.CNT_FABRIC_WRITE_SECTORS if writes else ms.CNT_FABRIC_READ_SECTORS] += count
-
-
-@compiled
 def walk_peer(m, row, sm, line, sectors, kind, payload_bytes, now):
     """A request to a peer; the reply is its data, or that the peer has taken it."""
     count = sectors_of(sectors)
@@ -62,7 +52,12 @@ def walk_peer(m, row, sm, line, sectors, kind, payload_bytes, now):
         m[m[row + ms.PEER_COUNTER] + 1] += sent
     if m[row + ms.PEER_COUNTER] == ms.CNT_BUS_RECEIVED_BYTES:
         book_links(m, row, ms.PEER_IN, sent // _BUS_SHARE, now)
-        count_bus(m, sm, line, count, sent > 0)
+        # An H200 counts sectors of host memory so: reads miss, stores hit, half of both cross the fabric.
+        target, writes = target_of(m, sm, line, ms.CLASS_SAME), sent > 0
+        m[ms.CNT_TEX_WRITE_SECTORS if writes else ms.CNT_TEX_READ_SECTORS] += count
+        m[ms.CNT_TEX_HIT_SECTORS if writes else ms.CNT_TEX_MISS_SECTORS] += count
+        if target.near != target.home:
+            m[ms.CNT_FABRIC_WRITE_SECTORS if writes else ms.CNT_FABRIC_READ_SECTORS] += count
     reply = now + m[ms.P_NEAR] + m[row + ms.PEER_LATENCY]
     if kind <= ms.KIND_ATOMIC:
         back = book_links(m, row, ms.PEER_IN, count * ms.SECTOR_BYTES, now)

@@ -78,10 +78,7 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
     for place in first:
         left.remove(place)
     cpcs = _cpcs(config, whole)
-    return [
-        cpcs[tpc] << CPC | tpc << PORT | partitions[gpc] << PARTITION | gpc
-        for tpc, gpc in first + left
-    ]
+    return [cpcs[tpc] << CPC | tpc << PORT | partitions[gpc] << PARTITION | gpc for tpc, gpc in first + left]
 
 
 def sm_places(config: GPUConfig, words: np.ndarray, used: int) -> np.ndarray:

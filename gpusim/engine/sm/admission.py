@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room, take_turn, waiting_before
+from gpusim.engine.sm.stages import differs_by_lane, take_turn, waiting_before
 from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
@@ -36,9 +36,16 @@ def memory_room(st, smsp, w, store, time):
 
     Stores, of which the queue holds fewer, wait without one: they would keep others out that have room.
     """
-    free = queue_room(smsp, st.par[P.QUEUE_DEPTH], 0 if store else waiting_before(st, smsp, w))
+    depth = max(st.par[P.QUEUE_DEPTH] - (0 if store else waiting_before(st, smsp, w)), 1)
+    free = np.int64(L.NEVER)
+    if smsp[L.SMSP_KEPT] < depth:  # else what came after them may have left
+        free = smsp[L.SMSP_LEAVES + (smsp[L.SMSP_ENTERED] - depth) % L.QUEUE_MOST]
     if store:
-        return max(free, store_room(smsp, st.par[P.STORE_QUEUE_DEPTH]))
+        depth = st.par[P.STORE_QUEUE_DEPTH]
+        number = smsp[L.SMSP_STORE + (smsp[L.SMSP_STORES] - depth) % L.QUEUE_MOST]
+        if smsp[L.SMSP_STORES] >= depth and smsp[L.SMSP_ENTERED] - number <= L.QUEUE_MOST:
+            free = max(free, smsp[L.SMSP_LEAVES + number % L.QUEUE_MOST])
+        return free
     take_turn(st, smsp, w, free <= time)
     return free
 

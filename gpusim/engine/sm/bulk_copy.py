@@ -152,16 +152,6 @@ def reduced(kind, operation):
 
 
 @compiled
-def has_pixels(k, leaves):
-    """Return whether a map for im2col and a corner fit each other; else an H200 finds the instruction illegal."""
-    for s in range(tm.rank(k) - 2):
-        d, low, high = tm.pixel_range(k, s)
-        if not low <= k[L.BULK_CORNER + d] <= high or (leaves and low < 0):
-            return False
-    return True
-
-
-@compiled
 def tensor_copy(st, sm, w, i, wb, k):
     """UTMALDG, UTMASTG, UTMAREDG, UTMAPF: a box of a tensor, its corner given by a coordinate for each dimension. False
     after an error."""
@@ -181,7 +171,10 @@ def tensor_copy(st, sm, w, i, wb, k):
         coordinate = tm.uniform_word(st, wb, code[i, M.COL_A], first + d)
         k[L.BULK_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
     if right and tm.is_im2col(k):
-        right = has_pixels(k, kind == M.BULK_STORE or kind == M.BULK_REDUCE)
+        leaves = kind == M.BULK_STORE or kind == M.BULK_REDUCE
+        for s in range(rank - 2):  # the corner has to lie in the box of pixels
+            d, low, high = tm.pixel_range(k, s)
+            right = right and low <= k[L.BULK_CORNER + d] <= high and not (leaves and low < 0)
         if kind == M.BULK_LOAD or kind == M.BULK_PREFETCH:
             k[L.BULK_OFFSETS] = tm.uniform_word(st, wb, code[i, M.COL_C], 0) & 0xFFFF
     if not right:

@@ -225,10 +225,17 @@ def coalesce(address, touched, mask, size):
         sector = (address[lane] >> 5) - (window << 2)
         far |= sector & -active
         seen |= np.uint64(active) << np.uint64(sector & 63)
-    if far & ~63 == 0:
-        return _listed(touched, window, seen), popc(seen) + popc(seen >> np.uint64(32))
     lines = 0
     sectors = 0
+    if far & ~63 == 0:
+        sectors = popc(seen) + popc(seen >> np.uint64(32))
+        while seen != 0:
+            part = np.int64(seen & np.uint64(15))
+            touched[lines, 0], touched[lines, 1] = window, part
+            lines += 1 if part != 0 else 0
+            seen >>= np.uint64(4)
+            window += 1
+        return lines, sectors
     for lane in range(32):
         if (mask >> lane) & 1:
             k = lines - 1
@@ -243,20 +250,6 @@ def coalesce(address, touched, mask, size):
             sectors += 1 if touched[k, 1] & bit == 0 else 0
             touched[k, 1] |= bit
     return lines, sectors
-
-
-@compiled
-def _listed(touched, line, seen):
-    """Fills touched from the sectors of 16 lines from `line` on, a bit for each. Returns the number of lines."""
-    lines = 0
-    while seen != 0:
-        part = np.int64(seen & np.uint64(15))
-        touched[lines, 0] = line
-        touched[lines, 1] = part
-        lines += 1 if part != 0 else 0
-        seen >>= np.uint64(4)
-        line += 1
-    return lines
 
 
 @compiled

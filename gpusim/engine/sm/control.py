@@ -40,8 +40,8 @@ def same_word(st, a, lanes, leader):
 
 
 @compiled
-def targets(st, i, wb, lanes):
-    """Of an indirect branch: (lanes that go first, the instruction that they go to, different targets of all lanes)."""
+def indirect(st, sm, w, i, wb, lanes):
+    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
     group = same_word(st, a, lanes, lowest_bit(lanes))
@@ -49,26 +49,15 @@ def targets(st, i, wb, lanes):
         group = same_word(st, a, lanes, lowest_bit(lanes & ~group))
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
     target = (np.int64(np.int32(st.regs[a + lowest_bit(group)])) + np.int64(base)) >> 4
-    different = np.int64(0)
-    left = lanes
-    while left != 0:
-        left &= ~same_word(st, a, left, lowest_bit(left))
-        different += 1
-    return group, target, different
-
-
-@compiled
-def indirect(st, sm, w, i, wb, taken):
-    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
-    code = st.code
-    lanes = np.int64(taken)
-    group, target, different = targets(st, i, wb, lanes)
     null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
     if null or target < 0 or target >= code.shape[0]:
         fail(st, sm, L.ERROR_BAD_TARGET, i, w, lowest_bit(group), target * 16, 16)
         return
     if st.split[w, L.SPLIT_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
-        groups = different + (0 if lanes == st.warp[w, L.WARP_ACTIVE] else 1)
+        groups, left = np.int64(0 if lanes == st.warp[w, L.WARP_ACTIVE] else 1), lanes
+        while left != 0:
+            left &= ~same_word(st, a, left, lowest_bit(left))
+            groups += 1
         counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
         counts[L.COUNT_BRANCHES] += max(groups - 1, 1)
         counts[L.COUNT_DIVERGENT] += groups - 1

@@ -173,17 +173,6 @@ def hold_flits(st, sm, token, lines, flits):
 
 
 @compiled
-def free_flits(st, sm, token):
-    """One of its lines is answered."""
-    freed = token[L.TOKEN_AMOUNT] if token[L.TOKEN_LEFT] == 0 else np.int64(0)
-    if token[L.TOKEN_SECTORS] > 0:
-        freed = token[L.TOKEN_AMOUNT] // token[L.TOKEN_SECTORS]
-        token[L.TOKEN_SECTORS] -= 1
-    token[L.TOKEN_AMOUNT] -= freed
-    st.sm[sm, L.SM_FLITS] -= freed
-
-
-@compiled
 def hold(st, w, scoreboard, reason):
     """The scoreboard waits for a reply whose time is unknown."""
     if scoreboard < 6:

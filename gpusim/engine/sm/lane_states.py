@@ -64,21 +64,18 @@ def wake(split, w, lanes):
 
 
 @compiled
-def waiting(split, w, first, last):
-    """Lanes that wait at one of the convergence barriers from `first` to before `last`."""
+def waiting(split, w, first, last, field=L.SPLIT_WAITING):
+    """Lanes that wait at one of the barriers from `first` to before `last`, of convergence or of another `field`."""
     lanes = 0
     for b in range(first, last):
-        lanes |= split[w, L.SPLIT_WAITING + b]
+        lanes |= split[w, field + b]
     return lanes
 
 
 @compiled
 def held(split, w):
     """Lanes that wait at a barrier of the block."""
-    lanes = 0
-    for b in range(L.BARRIERS_OF_BLOCK):
-        lanes |= split[w, L.SPLIT_HELD + b]
-    return lanes
+    return waiting(split, w, 0, L.BARRIERS_OF_BLOCK, L.SPLIT_HELD)
 
 
 @compiled

@@ -152,15 +152,6 @@ def barrier_lane(st, sm, i, at, operand, dst, lane, checked, time):
 
 
 @compiled
-def same_object(st, sm, operand, mask):
-    """The address that all lanes name, if they wait for the same phase of one object; else -1."""
-    first = lowest_bit(mask)
-    apart = V.load(st.regs, operand) ^ V.splat(st.regs[operand + first])
-    same = np.int64(V.less_u(apart, V.splat(0x80000000))) & same_address(st, sm, mask)
-    return st.address[sm, first] if same == mask else np.int64(-1)
-
-
-@compiled
 def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
@@ -179,7 +170,13 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
             checked = barrier_lane(st, sm, i, at, operand, dst, lane, checked, time)
     waits = False
     if st.code[i, M.COL_AUX5] & M.SYNCS_MASK and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
-        arrived_together(st, sm, mask, dst)
+        # .TMASK tells each lane which lanes arrive at its mbarrier, and the upper word before the first.
+        left = np.int64(mask)
+        while left != 0:
+            first, lanes = lowest_bit(left), same_address(st, sm, left)
+            V.store(st.regs, dst, V.splat(lanes), lanes)
+            V.store(st.regs, dst + 32, V.splat(st.regs[dst + 32 + first]), lanes)
+            left &= ~lanes
     if st.code[i, M.COL_AUX4] == M.SYNCS_CHECK:
         turns = np.int64(1)
         if par[P.CHECKS] & CHECK_RACE and checked != 0:
@@ -198,12 +195,15 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
 @compiled
 def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     """A look that may wait and has seen that the phase is not over. False if it has to look again instead."""
-    address = same_object(st, sm, operand, mask)
+    first = lowest_bit(mask)
+    apart = V.load(st.regs, operand) ^ V.splat(st.regs[operand + first])
+    # The lanes that wait for the same phase of the same object as the first one.
+    same = np.int64(V.less_u(apart, V.splat(0x80000000))) & same_address(st, sm, mask)
     functional = st.par[P.MODE] & L.BOOKS == 0
-    if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
+    if same != mask or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
         return False
-    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2
-    parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))
+    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + st.address[sm, first]) >> 2
+    parity = np.int64(st.regs[operand + first] >> np.uint32(31))
     wbar = st.code[i, M.COL_WBAR]
     k = take_token(st, sm, w, wbar, L.PHASE_TOKEN)
     hold(st, w, wbar, L.STALL_LONG)
@@ -217,17 +217,6 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     if functional:
         block(st, w, q, slot, L.WAIT_SCOREBOARD, L.STALL_LONG)
     return True
-
-
-@compiled
-def arrived_together(st, sm, mask, dst):
-    """Tells each lane, as .TMASK does, which lanes arrive at its mbarrier, and the upper word before the first."""
-    left = np.int64(mask)
-    while left != 0:
-        first, lanes = lowest_bit(left), same_address(st, sm, left)
-        V.store(st.regs, dst, V.splat(lanes), lanes)
-        V.store(st.regs, dst + 32, V.splat(st.regs[dst + 32 + first]), lanes)
-        left &= ~lanes
 
 
 @compiled

@@ -143,8 +143,11 @@ def watch_shared(st, sm, i, w, wb, mask, size):
             for byte in range(size):
                 if not watch_byte(st, sm, a, lane, st.address[sm, lane], np.int64(byte), kind, spins, mine):
                     return False
-    if races and locks:
-        sc.release_lock(st, sm, w, mask)
+    if races and locks:  # whoever takes it later has heard of what the executing lanes have done
+        sc.publish(st, sm, w, mask, sc.shared_row(st, sc.WARP_LOCK))
+        clock = st.lane_clock[w]
+        for column in range(sc.LANE_COLUMNS):
+            clock[sc.LANE_LOCK, column] = max(clock[sc.LANE_LOCK, column], clock[sc.LANE_JOIN, column])
     return True
 
 

@@ -226,15 +226,6 @@ def pass_barrier(st, sm, w, number):
         sync_lanes(st, sm, w, lanes)
 
 
-@compiled
-def release_lock(st, sm, w, mask):
-    """Whoever takes a lock later has heard of what the executing lanes have done."""
-    publish(st, sm, w, mask, shared_row(st, WARP_LOCK))
-    clock = st.lane_clock[w]
-    for column in range(LANE_COLUMNS):
-        clock[LANE_LOCK, column] = max(clock[LANE_LOCK, column], clock[LANE_JOIN, column])
-
-
 @compiled_on_demand()
 def meet_cluster(st, sm, w, i, mask):
     """Warp w arrives at the barrier of its cluster, or waits for it; whoever waits already hears of the arrival."""

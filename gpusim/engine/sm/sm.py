@@ -10,7 +10,7 @@ from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
 from gpusim.engine.sm.async_copy import land
 from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
-from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, give_row, pop_event
+from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_token, give_row, pop_event
 from gpusim.engine.sm.mbarrier import end_looks, see_phase, tell
 from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queued
 from gpusim.engine.sm.readiness import all_warps, load_ahead, place_of, wake
@@ -112,7 +112,12 @@ def token_reply(st, sm, k, now):
     token[L.TOKEN_LEFT] -= 1
     if token[L.TOKEN_KIND] == L.STORE_TOKEN or token[L.TOKEN_KIND] == L.ATOMIC_TOKEN:
         full = st.sm[sm, L.SM_FLITS] >= st.par[P.MAX_FLITS]
-        free_flits(st, sm, token)
+        freed = token[L.TOKEN_AMOUNT] if token[L.TOKEN_LEFT] == 0 else np.int64(0)
+        if token[L.TOKEN_SECTORS] > 0:  # see `flight.hold_flits`
+            freed = token[L.TOKEN_AMOUNT] // token[L.TOKEN_SECTORS]
+            token[L.TOKEN_SECTORS] -= 1
+        token[L.TOKEN_AMOUNT] -= freed
+        st.sm[sm, L.SM_FLITS] -= freed
         if full and st.sm[sm, L.SM_FLITS] < st.par[P.MAX_FLITS]:
             st.sm[sm, L.SM_STORE_FREE] = max(st.sm[sm, L.SM_STORE_FREE], now)
     if token[L.TOKEN_LEFT] > 0:

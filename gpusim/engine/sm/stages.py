@@ -32,16 +32,6 @@ def keep_place(smsp):
 
 
 @compiled
-def queue_room(smsp, depth, before):
-    """Cycle from which the queue has room for one more instruction, if it holds `depth` at most and so many warps have
-    waited longer."""
-    depth = max(depth - before, 1)
-    if smsp[L.SMSP_KEPT] >= depth:  # what came after them may have left
-        return np.int64(L.NEVER)
-    return smsp[L.SMSP_LEAVES + (smsp[L.SMSP_ENTERED] - depth) % L.QUEUE_MOST]
-
-
-@compiled
 def waiting_before(st, smsp, w):
     """Warps of the sub-partition that have waited for room in its memory queue longer than warp w.
 
@@ -75,15 +65,6 @@ def note_store(smsp):
     """Notes that the last entry is a store, of which the queue holds fewer."""
     smsp[L.SMSP_STORE + smsp[L.SMSP_STORES] % L.QUEUE_MOST] = smsp[L.SMSP_ENTERED] - 1
     smsp[L.SMSP_STORES] += 1
-
-
-@compiled
-def store_room(smsp, depth):
-    """Cycle from which the queue has room for a store, if it holds `depth` of them at most."""
-    number = smsp[L.SMSP_STORE + (smsp[L.SMSP_STORES] - depth) % L.QUEUE_MOST]
-    if smsp[L.SMSP_STORES] < depth or smsp[L.SMSP_ENTERED] - number > L.QUEUE_MOST:
-        return np.int64(0)
-    return smsp[L.SMSP_LEAVES + number % L.QUEUE_MOST]
 
 
 @compiled

@@ -109,17 +109,6 @@ def row_limit(k, exact):
 
 
 @compiled
-def move_units(words, memory, place, size, shared, block, k, load):
-    """Bytes of global memory from or to swizzled lines of shared memory, 16 at a time."""
-    for n in range(0, size, tm.UNIT):
-        at = (block + tm.swizzled(k, shared + n)) >> 2
-        if load:
-            put_line(words, at, four_words(memory, (place + n) >> 2))
-        else:
-            put_line(memory, (place + n) >> 2, four_words(words, at))
-
-
-@compiled
 def combine(words, to, shared, from_, size, kind, operation):
     """One element at byte `from_` of `shared` into that at byte `to` of `words` by a reduction; both are words."""
     at, word = to >> 2, from_ >> 2
@@ -144,7 +133,12 @@ def move_row(st, sm, k, r, shared, block, load, operation):
     whole = row >= 0 and step == 1 and first >= 0 and first + count <= extent and room == size
     rounds = load and tm.word(k, 2) >> 16 & 1 != 0  # float32 to TF32
     if whole and operation < 0 and not rounds and (row | shared | (count * size)) & (tm.UNIT - 1) == 0:
-        move_units(st.shared32[sm], st.memory32, row + first * size, count * size, shared, block, k, load)
+        for n in range(0, count * size, tm.UNIT):
+            at, place = (block + tm.swizzled(k, shared + n)) >> 2, (row + first * size + n) >> 2
+            if load:
+                put_line(st.shared32[sm], at, four_words(st.memory32, place))
+            else:
+                put_line(st.memory32, place, four_words(st.shared32[sm], at))
         return
     piece = min(size, np.int64(tm.UNIT))  # of a cell, in one unit of a swizzled line
     for n in range(0, count * size, piece):
