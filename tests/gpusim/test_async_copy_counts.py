@@ -111,6 +111,30 @@ def test_conflicts_are_those_of_copies_through_l1(kernels, operator, apart, conf
     assert metrics["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"] == conflicts
 
 
+@pytest.mark.parametrize("form", ["", "guarded", "zero", "ignore"])
+@pytest.mark.parametrize(("operator", "size"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
+def test_warps_count_what_each_does_alone(kernels, operator, size, form):
+    """Lanes that lie as those of the warp before, further on or in another place of a row, and nearly so."""
+    rng = np.random.default_rng(size)
+    warps = []
+    for step in (1, 2, 3, 17):
+        lanes = np.arange(32) * size
+        source, target = rng.permutation(lanes * step) + 2048, rng.permutation(lanes * (step % 4))
+        source[rng.integers(32)] = source[rng.integers(32)]
+        for here, there in ((0, 0), (128, 1024), (512, 128), (size, 0), (0, size), (0, 256), (16, 16)):
+            warps.append((source + here, target + there))
+        warps.append((source ^ size, target))
+    whole = kernels[operator, size, form]
+
+    def counted(some):
+        source, target = (np.concatenate(each).astype(np.uint32) for each in zip(*some, strict=True))
+        args = [np.arange(1 << 18, dtype=np.uint32), source, target, 0 * source, np.uint32(0xFF7F3FFE), np.uint32(size)]
+        metrics = gpusim.simulate(whole, 1, len(source), args, "h200", mode="functional", threads=1).metrics
+        return np.array([metrics[name] for name in RECORDING["metrics"]])
+
+    assert (counted(warps) == sum(counted([each]) for each in warps)).all()
+
+
 ZEROS = {
     ("cg", 16): {0: 4, 1: 4, 0xFF: 3, 0xFFFF: 2, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 4, "half": 4},
     ("ca", 16): {0: 0, 1: 1, 0xFF: 0, 0xFFFF: 0, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 4, "half": 0},

@@ -98,6 +98,17 @@ def test_recorded_global_memory():
     assert len(RECORDED["global"]) > 350
 
 
+@given(lanes32, masks, st.sampled_from((1, 2, 4, 8, 16)), st.sampled_from((1, 8, 16, 32, 64)), st.sampled_from((2, 3)))
+def test_in_which_bank_an_access_begins_changes_no_cost(offsets, mask, size, banks, bank_shift):
+    """Which is why `lsu.pattern_place` does not ask."""
+    address, _ = warp(offsets, size)
+    costs = [
+        coalescer.shared_wavefronts(address + further, scratch(), mask, size, banks, bank_shift, True)
+        for further in max(1 << bank_shift, size) * np.array((0, 1, 5, 30, 31))
+    ]
+    assert len(set(costs)) == 1
+
+
 @given(lanes32, masks, st.sampled_from((1, 2, 4)), st.sampled_from((16, 24, 31, 32, 64, 128)), st.sampled_from((2, 3)))
 def test_degree_is_the_most_wanted_bank(offsets, mask, words, banks, bank_shift):
     """Any number of banks of 4 or 8 bytes, against the oracle; wide accesses want consecutive words."""

@@ -6,8 +6,21 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 
 import numpy as np
 
-from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.rows.lanes import high, load, load64, low, splat, store64, store_words, zero_extend
+from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
+from gpusim.engine.rows.lanes import (
+    equal,
+    high,
+    less_u64,
+    load,
+    load64,
+    low,
+    splat,
+    splat64,
+    store,
+    store64,
+    store_words,
+    zero_extend,
+)
 from gpusim.engine.sm.bulk_copy import ANSWER_BYTES, bulk_access, no_block_left
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.cluster import find_remote, own_lanes, own_offsets, remote_lines
@@ -19,14 +32,24 @@ from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import access, addresses, check_global, check_shared, fail, find_allocation, lane_addresses
+from gpusim.engine.sm.space import (
+    access,
+    addresses,
+    apart,
+    check_global,
+    check_shared,
+    fail,
+    find_allocation,
+    lane_addresses,
+)
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit, ms, popc
 from gpusim.engine.state.log import AS_TRACER, log_addresses
 from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
 
 _BYTES = 8
+_NEAR = 1 << 31  # bytes between lanes' addresses that a word tells
 
 
 @compiled
@@ -214,6 +237,31 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
 
 
 @compiled
+def counts_alike(st, sm, i, mask, reading):
+    """Return whether the lanes of a copy lie as those of the last one did, also in lines: what it counts is the same
+    then, and is counted here. Else how they lie is noted, and what the counters are before it."""
+    known, counts = st.pattern[st.sm[sm, L.SM_CHUNK], i], st.counters[st.sm[sm, L.SM_CHUNK], i]
+    source, target, first = st.address[sm], st.copy_targets[sm], lowest_bit(mask)
+    line = ms.LINE_BYTES - 1
+    at, to = np.uint32(1 + (source[first] & line)), np.uint32(target[first] & line)
+    sources, targets = apart(source, source[first]), apart(target, target[first])
+    near = less_u64(load64(source, 0) - splat64(source[first] - _NEAR), splat64(2 * _NEAR))
+    same = equal(sources, load(known, L.PATTERN_APART)) & equal(targets, load(known, L.PATTERN_TARGETS)) & near
+    same_lanes = known[L.PATTERN_MASK] == np.uint32(mask) and known[L.PATTERN_READING] == np.uint32(reading)
+    if same_lanes and known[L.PATTERN_FIRST] == at and known[L.PATTERN_TARGET] == to and ~same & np.uint32(mask) == 0:
+        for k in range(L.COUNT_STALL):
+            counts[k] += np.int64(known[L.PATTERN_COUNTS + k])
+        return True
+    known[L.PATTERN_FIRST], known[L.PATTERN_TARGET] = at if ~near & np.uint32(mask) == 0 else np.uint32(0), to
+    known[L.PATTERN_MASK], known[L.PATTERN_READING] = mask, reading
+    store(known, L.PATTERN_APART, sources, np.uint32(FULL_MASK))
+    store(known, L.PATTERN_TARGETS, targets, np.uint32(FULL_MASK))
+    for k in range(L.COUNT_STALL):
+        known[L.PATTERN_COUNTS + k] = np.uint32(-counts[k])
+    return False
+
+
+@compiled
 def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     """LDGSTS: asynchronous copy of 4, 8 or 16 bytes a lane from global to shared memory.
 
@@ -234,6 +282,8 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     else:
         base = st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
         copy_lanes(st, sm, i, mask, reading, base, address, st.copy_targets[sm])
+        if st.par[P.MODE] & L.KEEPS == 0 and counts_alike(st, sm, i, mask, reading):
+            return
     parts = False
     if st.code[i, M.COL_AUX4] != 0:
         for lane in range(32):
@@ -244,6 +294,10 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     lines, turns = count_copy(st, sm, i, mask, reading, parts, lines, sectors)
     if st.par[P.MODE] & L.BOOKS != 0:
         st.token[sm, k, L.TOKEN_TIME] = turns
+    else:
+        known, counts = st.pattern[st.sm[sm, L.SM_CHUNK], i], st.counters[st.sm[sm, L.SM_CHUNK], i]
+        for n in range(L.COUNT_STALL):  # by how much it has changed them, for the next one
+            known[L.PATTERN_COUNTS + n] += np.uint32(counts[n])
     if reading != 0:
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         for n in range(lines):

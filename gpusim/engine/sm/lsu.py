@@ -32,8 +32,6 @@ from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
 
-_ALIGNED = 32  # bytes of the widest access
-
 
 @compiled
 def access_size(st, i):
@@ -44,15 +42,9 @@ def access_size(st, i):
 
 
 @compiled
-def pattern_place(st, first):
-    """What tells where in a row of the banks, and how aligned, the address of an access's first lane is."""
-    return 1 + (first & (max(st.par[P.BANKS] << st.par[P.BANK_SHIFT], _ALIGNED) - 1))
-
-
-@compiled
-def apart(st, sm, first):
-    """How far the address of each lane is from that of the first one."""
-    return V.low(V.load64(st.address[sm], 0)) - V.splat(first)
+def pattern_place(st, first, size):
+    """What tells how aligned the address of an access's first lane is: in which banks it begins changes no cost."""
+    return 1 + (first & (max(1 << st.par[P.BANK_SHIFT], size) - 1))
 
 
 @compiled
@@ -60,12 +52,12 @@ def pattern_holds(st, sm, i, mask, size, end):
     """Return whether the lanes of a load or store of shared memory lie as those of the last one did, and before `end`:
     then it costs the same, and is aligned."""
     known, first = st.pattern[st.sm[sm, L.SM_CHUNK], i], st.address[sm, lowest_bit(mask)]
-    if known[L.PATTERN_FIRST] != pattern_place(st, first) or known[L.PATTERN_MASK] != np.uint32(mask):
+    if known[L.PATTERN_FIRST] != pattern_place(st, first, size) or known[L.PATTERN_MASK] != np.uint32(mask):
         return False
     lowest, highest = np.int64(np.int32(known[L.PATTERN_LOWEST])), np.int64(np.int32(known[L.PATTERN_HIGHEST]))
     if first + lowest < st.par[P.SHARED_FIRST] or first + highest > end - size:
         return False
-    differs = ~V.equal(apart(st, sm, first), V.load(known, L.PATTERN_APART))
+    differs = ~V.equal(space.apart(st.address[sm], first), V.load(known, L.PATTERN_APART))
     return differs & np.uint32(mask) == 0
 
 
@@ -77,7 +69,7 @@ def keep_pattern(st, sm, i, mask, size):
     merges &= st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
     banks, shift = st.par[P.BANKS], st.par[P.BANK_SHIFT]
     cost = shared_wavefronts(address, st.touched[sm], mask, size, banks, shift, merges)
-    known[L.PATTERN_FIRST], known[L.PATTERN_MASK] = pattern_place(st, first), mask
+    known[L.PATTERN_FIRST], known[L.PATTERN_MASK] = pattern_place(st, first, size), mask
     for k in range(4):
         known[L.PATTERN_COST + k] = cost[k]
     lowest = highest = np.int64(0)
@@ -85,13 +77,13 @@ def keep_pattern(st, sm, i, mask, size):
         if (mask >> lane) & 1:
             lowest, highest = min(lowest, address[lane] - first), max(highest, address[lane] - first)
     known[L.PATTERN_LOWEST], known[L.PATTERN_HIGHEST] = lowest, highest
-    V.store(known, L.PATTERN_APART, apart(st, sm, first), np.uint32(FULL_MASK))
+    V.store(known, L.PATTERN_APART, space.apart(address, first), np.uint32(FULL_MASK))
 
 
 @compiled
 def shared_cost(st, sm, i, mask, size):
     """The wavefronts of a shared-memory instruction: see `coalescer.shared_wavefronts`. Of a load or store those of its
-    pattern, which depend on where the first lane is in a row of the banks and how far the others are from it."""
+    pattern, which depend on how far the other lanes are from the first one, and on where that is in a bank."""
     op = st.code[i, M.COL_OP]
     atomic = st.code[i, M.COL_AUX4] >> 8
     address = st.address[sm]

@@ -166,6 +166,12 @@ def check_shared(st, sm, i, w, mask, size):
 
 
 @compiled
+def apart(address, first):
+    """How far the address of each lane is from `first`."""
+    return V.low(V.load64(address, 0)) - V.splat(first)
+
+
+@compiled
 def in_a_row(address):
     """Return whether each lane's address is that of the lane before and 4."""
     row = V.splat64(address[0]) + V.zero_extend(V.lane_numbers() << V.splat(2))
