@@ -61,7 +61,8 @@ def run_plain(st, sm, w, most):
     first, active = warp[L.WARP_PC], np.uint32(warp[L.WARP_ACTIVE])
     i, wb, address = first, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]), st.runs[first, L.RUN_ADDRESS]
     if address != 0 and active == FULL_MASK and st.par[P.CLUSTER_BLOCKS] | st.par[P.CHECKS] == 0:
-        i += run_at(address, st, np.int64(sm), np.int64(w), first)
+        i += run_at(address, st, np.int64(sm), np.int64(w))
+        st.counters[s[L.SM_CHUNK], first, L.COUNT_RUNS] += s[L.SM_ERROR] == 0
     else:
         while i == first or st.runs[i, L.RUN_WITHIN] != 0 or (i < first + most and st.runs[i, L.RUN_ADDRESS] == 0):
             cls = code[i, M.COL_CLASS]

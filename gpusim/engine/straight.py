@@ -7,16 +7,21 @@ A turn of a warp ends in front of a run or behind it, compiled or not: so what i
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
 from gpusim.engine.state import L
-from gpusim.engine.state.arrays import KnownState
-from gpusim.engine.state.table import TableType
+from gpusim.engine.state.table import REGISTER, VARIES
 from isa import microops as M
 
 _LONGEST, _ACCESSES = 128, 32  # rows of a run; accesses to global memory in it, whose requests have to find room
-ARGUMENTS = (TableType(KnownState), types.int64, types.int64, types.int64)
+_OF_TIME = [
+    *(M.COL_STALL, M.COL_YIELD, M.COL_RBAR, M.COL_WBAR, M.COL_WAIT, M.COL_REUSE, M.COL_READS, M.COL_RESULT),
+    *(M.COL_UNIT, M.COL_CONST, M.COL_VARIABLE, M.COL_TENSOR),
+]
+_REGISTERS = [M.COL_DST, M.COL_A, M.COL_B, M.COL_C]
+_PREDICATES = [M.COL_GUARD, M.COL_PD0, M.COL_PD1, M.COL_PS0, M.COL_PS1, M.COL_PS2]
 
 
 def straight_runs(code: np.ndarray) -> list[tuple[int, int]]:
@@ -39,6 +44,24 @@ def straight_runs(code: np.ndarray) -> list[tuple[int, int]]:
     return runs
 
 
+def unguarded(code: np.ndarray) -> np.ndarray:
+    """Return which rows all active lanes execute."""
+    return (code[:, [M.COL_GUARD, M.COL_GUARD_NEG]] == (7, 0)).all(axis=1)
+
+
+def shapes_of(code: np.ndarray) -> list[bytes]:
+    """The shape of each row: a row that says what may differ."""
+    alike, kind = code.copy(), code[:, M.COL_CLASS]
+    alike[:, _OF_TIME] = 0
+    alike[unguarded(code), M.COL_UNIFORM] = 0
+    alike[kind == M.CLS_MEMORY, M.COL_AUX2] = VARIES
+    alike[:, _REGISTERS] = VARIES
+    alike[:, _PREDICATES] = np.where(code[:, _PREDICATES] == 7, 7, VARIES)
+    floats = np.ix_(kind == M.CLS_FLOAT, _REGISTERS)
+    alike[floats] = np.where(code[floats] >= 0, REGISTER, VARIES)
+    return [row.tobytes() for row in alike]
+
+
 def run_table(code: np.ndarray) -> np.ndarray:
     """`State.runs` of a program of which nothing is compiled: RUN_* of `layout`."""
     table = np.zeros((len(code), L.RUN_FIELDS), np.int64)
@@ -48,13 +71,13 @@ def run_table(code: np.ndarray) -> np.ndarray:
 
 
 @intrinsic
-def run_at(typing: Any, address: Any, st: Any, sm: Any, w: Any, first: Any) -> Any:
-    """Run the rows from `first` on by machine code at an address. Returns how many were executed: all of the straight
-    run, or those before one that an error ended."""
+def run_at(typing: Any, address: Any, st: Any, sm: Any, w: Any) -> Any:
+    """Run a straight run by machine code at an address. Returns how many rows were executed: all of it, or those before
+    one that an error ended."""
 
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        kind = context.call_conv.get_function_type(types.int64, ARGUMENTS)
-        function = builder.inttoptr(values[0], kind.as_pointer())
-        return context.call_conv.call_function(builder, function, types.int64, ARGUMENTS, values[1:])[1]
+        word = values[0].type
+        run = builder.inttoptr(values[0], ir.FunctionType(word, [word] * 3).as_pointer())
+        return builder.call(run, [builder.ptrtoint(values[1], word), *values[2:]])
 
-    return types.int64(types.int64, st, types.int64, types.int64, types.int64), generate
+    return types.int64(types.int64, st, types.int64, types.int64), generate

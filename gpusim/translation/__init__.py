@@ -1,169 +1,168 @@
-"""Straight runs (`engine.straight`) that a program spends its time in, as machine code of the host.
+"""Straight runs (`engine.straight`) that programs spend their time in, as machine code of the host.
 
-They are compiled together once they have been gone through often: each row calls its executor, and since the rows are
-constants there, LLVM leaves of an executor what that row does. They are kept on disk, by the program's rows.
+Rows have a *shape*: what they say but for registers, predicates and when things happen. Of each shape a function is
+compiled that goes through neighbouring rows of it: it calls their executor, and since the shape is a constant there,
+LLVM leaves of an executor what such rows do. Functions are kept on disk, for all programs.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import itertools
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gpusim.engine.rows.common import FULL_MASK
-from gpusim.engine.rows.convert import exec_convert
-from gpusim.engine.rows.cross import exec_cross
-from gpusim.engine.rows.double import exec_double
-from gpusim.engine.rows.float import exec_float
-from gpusim.engine.rows.half import exec_half
-from gpusim.engine.rows.int import exec_int
-from gpusim.engine.rows.predicate import exec_pred
-from gpusim.engine.rows.tensor import exec_tensor
-from gpusim.engine.sm.lsu import plain_access
-from gpusim.engine.sm.run_warp import counted_lanes
-from gpusim.engine.state import L, P, code_cache, compiled
+from gpusim.engine.state import L, code_cache
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.jit import OPTIONS
-from gpusim.engine.state.table import define_known_rows
+from gpusim.engine.state.table import SHAPES, KnownTableType, define_constants
 from gpusim.engine.state.whole_program import Compiled
-from gpusim.engine.straight import ARGUMENTS, straight_runs
+from gpusim.engine.straight import shapes_of, straight_runs, unguarded
+from gpusim.engine.straight_row import ROW_OF
 from isa import microops as M
 
-_EXECUTORS = {
-    **{M.CLS_INT: exec_int, M.CLS_FLOAT: exec_float, M.CLS_DOUBLE: exec_double, M.CLS_CONVERT: exec_convert},
-    **{M.CLS_PRED: exec_pred, M.CLS_CROSS: exec_cross, M.CLS_HALF: exec_half, M.CLS_TENSOR: exec_tensor},
-}
-_SOME = 1 << 20  # warp instructions of a program after which it is worth to look on the disk
-_OFTEN = 1 << 27  # and to compile its hot runs: it has taken about as long as that
-_HOT, _ROWS = 0.03, 512  # of all instructions, those of a hot run; rows that are compiled
-_TOGETHER = 16  # rows of a function
+_SOME_BITS = 20  # of the number of a program's warp instructions after which it is worth a look
+_HOT = 1 / 512  # of what it has executed, that of a hot run
+_WORTH = 1 << 19  # those of a run for which a shape is compiled: a third of what that takes, but once for all programs
 _WORD = ir.IntType(64)
-
-
-@compiled
-def first_register(st, w):
-    """Element of a warp's first register."""
-    return 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
-
-
-def _row_of(execute: Any) -> Any:
-    """Compiled code for a row of an executor: gets the state, the SM, the warp and the row's number."""
-
-    @compiled
-    def arithmetic(st, sm, w, i):
-        mask = counted_lanes(st, sm, w, i, np.uint32(FULL_MASK))
-        execute(st.code, i, st.regs, first_register(st, w), st.preds, 16 * w, mask)
-        return True
-
-    return arithmetic
-
-
-@compiled
-def memory_row(st, sm, w, i):
-    """A load or store; its time counts the warp's instructions. Returns whether the run goes on."""
-    time = st.warp[w, L.WARP_SINCE] + i - st.warp[w, L.WARP_PC]
-    mask = np.int64(counted_lanes(st, sm, w, i, np.uint32(FULL_MASK)))
-    return plain_access(st, sm, w, i, first_register(st, w), mask, time)
+_OF_ROW = KnownTableType(State), types.int64, types.int64, types.int64
+_OF_SHAPE = ir.FunctionType(_WORD, [_WORD] * 5)  # state's table, SM, warp, first row, how many: how many are over
 
 
 class Translation:
-    """What has been compiled of a program. code, table: `State.code` and `State.runs` of its launches."""
+    """What has been compiled for a program. code, table: `State.code` and `State.runs` of its launches."""
 
     def __init__(self, code: np.ndarray, table: np.ndarray):
         self._code, self._table = code, table
-        self._executed, self._hot = 0, list[tuple[int, int]]()
-        self._file: Path | None = None  # that says which runs are on disk, once it has been looked for
+        self._executed, self._runs, self._engines = 0, list[tuple[int, int]](), list[Any]()
+        self._counted = (np.zeros(0, int),) * 3  # first rows of runs; rows without a guard, and whose run they are of
 
     def look(self, counters: np.ndarray, done: int) -> None:
-        """Load what is on disk, or compile what has become hot. counters: of a launch; done: instructions since."""
-        self._executed += done
-        if self._file is None and self._executed >= _SOME:
-            self._file = code_cache.code_folder(Path(__file__)) / f"{_digest(self._code)}.runs"
-            hot = [(first, end) for first, end in json.loads(self._file.read_bytes())] if self._file.exists() else []
-        elif self._file is not None and self._executed >= _OFTEN:
-            self._executed, hot = 0, self._hottest(counters[:, :, L.COUNT_EXECUTED].sum(axis=0))
-        else:
+        """Count what machine code has done; use what there is, and compile what is worth it. counters: of a launch;
+        done: instructions since. It looks closer each time the program has executed twice as many."""
+        self._count(counters)
+        before, self._executed = self._executed, self._executed + done
+        if code_cache.BOUNDS_CHECK or max(before.bit_length(), _SOME_BITS) >= self._executed.bit_length():
             return
-        if hot == self._hot or code_cache.BOUNDS_CHECK:
-            return
-        self._hot, address = hot, _compiled(self._code, hot)
-        for first, _ in hot:
-            self._table[first, L.RUN_ADDRESS] = address
-        code_cache.keep(self._file, json.dumps(hot).encode())
+        executed, shapes = counters[:, :, L.COUNT_EXECUTED].sum(axis=0), shapes_of(self._code)
+        hot = {run: executed[slice(*run)].sum() / max(executed.sum(), 1) for run in straight_runs(self._code)}
+        hot = {run: share for run, share in hot.items() if share > _HOT or run in self._runs}
+        new = {run: {shape for shape in shapes[slice(*run)] if not address_of(shape)} for run in hot}
+        worth = [run for run in hot if hot[run] * self._executed > _WORTH * len(new[run]) > 0]
+        _compile({shape for run in worth for shape in new[run]})
+        functions = [address_of(shape) for shape in shapes]
+        runs = [run for run in hot if all(functions[slice(*run)])]
+        if runs != self._runs:
+            self._use(runs, functions)
 
-    def _hottest(self, executed: np.ndarray) -> list[tuple[int, int]]:
-        """Return the hot runs, in order; those that were are still."""
-        share = {run: executed[slice(*run)].sum() / executed.sum() for run in straight_runs(self._code)}
-        rows, hot = 0, set(self._hot)
-        for first, end in sorted(share, key=lambda run: share[run], reverse=True):
-            if share[first, end] >= _HOT and rows + end - first <= _ROWS:
-                rows += end - first
-                hot.add((first, end))
-        return sorted(hot)
+    def _use(self, runs: list[tuple[int, int]], functions: list[int]) -> None:
+        """Let these runs go by machine code. functions: addresses of those of all rows."""
+        self._runs, plain = runs, unguarded(self._code)
+        firsts = np.array([first for first, _ in runs], int)
+        counted = [(i, k) for k, run in enumerate(runs) for i in range(*run) if plain[i]]
+        rows, run_of = np.array(counted, int).reshape(-1, 2).T
+        self._counted = firsts, rows, run_of
+        engine, self._table[firsts, L.RUN_ADDRESS] = _sequences(runs, functions)
+        self._engines.append(engine)  # and those before: a launch of another thread may be in one
+
+    def _count(self, counters: np.ndarray) -> None:
+        """Count the rows without a guard of the runs that have gone by machine code."""
+        firsts, rows, run_of = self._counted
+        times = counters[:, firsts, L.COUNT_RUNS]
+        if times.any():
+            for field, each in ((L.COUNT_EXECUTED, 1), (L.COUNT_THREADS, 32), (L.COUNT_PRED_ON, 32)):
+                counters[:, rows, field] += each * times[:, run_of]
+            counters[:, firsts, L.COUNT_RUNS] = 0
 
 
-def _digest(code: np.ndarray, runs: Any = ()) -> str:
-    return hashlib.sha256(code.tobytes() + repr(runs).encode()).hexdigest()[:16]
+def _sequences(runs: list[tuple[int, int]], functions: list[int]) -> tuple[Any, list[int]]:
+    """Machine code of this process that goes through each run, as `run_at` says, by calls of the functions of its rows.
+
+    Each group of like rows has a call of its own, which the host's processor learns to foresee: one call site for all
+    of them, with a table, is slower than the executors. LLVM is not asked to optimise: it would take seconds for
+    hundreds of calls, of which nothing can be made.
+    """
+    module = ir.Module()
+    for first, end in runs:
+        function = ir.Function(module, ir.FunctionType(_WORD, [_WORD] * 3), f"run{first}")
+        builder = ir.IRBuilder(function.append_basic_block())
+        for address, alike in itertools.groupby(range(first, end), functions.__getitem__):
+            i, *others = alike
+            callee = builder.inttoptr(_WORD(address), _OF_SHAPE.as_pointer())
+            over = builder.call(callee, [*function.args, _WORD(i), _WORD(1 + len(others))])
+            with builder.if_then(builder.icmp_signed("!=", over, _WORD(1 + len(others)))):
+                builder.ret(builder.add(over, _WORD(i - first)))
+        builder.ret(_WORD(end - first))
+    target = llvm.Target.from_default_triple().create_target_machine(opt=0, codemodel="jitdefault", jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
+    engine.finalize_object()
+    return engine, [engine.get_function_address(f"run{first}") for first, _ in runs]
 
 
-def _compiled(code: np.ndarray, runs: list[tuple[int, int]]) -> int:
-    """Address of machine code for these runs, which takes what `run_at` gives."""
-    name = f"runs_{_digest(code, runs)}"
-    scope: dict[str, Any] = {"__name__": __name__, "rows": _rows(code, runs)}
-    source = f"def {name}(st, sm, w, first):\n    return rows(st, sm, w, first)\n"
-    exec(compile(source, __file__, "exec"), scope)
-    return Compiled(scope[name], OPTIONS).entry.address(ARGUMENTS)
+_FOUND: dict[bytes, tuple[Compiled, int]] = {}
+"""By shape: a function of this process that tells addresses, and the shape's number there."""
 
 
-def _rows(code: np.ndarray, runs: list[tuple[int, int]]) -> Any:
-    """Compiled code that executes the run that begins with row `first`, as `run_at` says."""
-    found = {int(kind) for first, end in runs for kind in code[first:end, M.COL_CLASS]}
-    kinds = {kind: memory_row if kind == M.CLS_MEMORY else _row_of(_EXECUTORS[kind]) for kind in found}
+def address_of(shape: bytes) -> int:
+    """Address of the function for a shape, which takes OF_SHAPE; 0 if there is none yet."""
+    if not _FOUND:
+        for file in code_cache.code_folder(Path(__file__)).glob("*.shapes"):
+            _offer(file.read_bytes())
+    tell, number = _FOUND.get(shape, (None, 0))
+    return int(tell(number)) if tell else 0
 
-    def write(context: Any, module: Any, begin: int, end: int) -> Any:
-        """Write a function of a few rows, as many as LLVM optimises quickly, with a result as `run_at`."""
-        kind = ir.FunctionType(_WORD, [context.get_value_type(ARGUMENTS[0]), _WORD, _WORD])
-        function = ir.Function(module, kind, f"rows{begin}")
-        function.linkage, builder = "internal", ir.IRBuilder(function.append_basic_block())
-        function.attributes.add("noinline")
-        for i in range(begin, end):
-            part = kinds[int(code[i, M.COL_CLASS])].part
-            context.active_code_library.add_linking_library(part.library(ARGUMENTS))
-            row = context.declare_function(module, part.overloads[ARGUMENTS].fndesc)
-            given = (*function.args, ir.Constant(_WORD, i))
-            _, goes_on = context.call_conv.call_function(builder, row, types.boolean, ARGUMENTS, given)
-            if code[i, M.COL_CLASS] == M.CLS_MEMORY:
-                with builder.if_then(builder.not_(goes_on), likely=False):
-                    builder.ret(ir.Constant(_WORD, i - begin))
-        builder.ret(ir.Constant(_WORD, end - begin))
-        return function
+
+def _compile(shapes: set[bytes]) -> None:
+    """Compile functions for shapes that have none."""
+    if shapes:
+        name = _offer(content := b"".join(sorted(shapes)))
+        address_of(content[: 4 * M.COLUMNS])
+        code_cache.keep(code_cache.code_folder(Path(__file__)) / f"{name}.shapes", content)
+
+
+def _offer(content: bytes) -> str:
+    """Take note of shapes that are, or will be, compiled together. Returns their name."""
+    shapes = np.frombuffer(content, np.int32).reshape(-1, M.COLUMNS)
+    name = f"shapes_{hashlib.sha256(content).hexdigest()[:16]}"
+    scope: dict[str, Any] = {"__name__": __name__, "place": _functions(shapes)}
+    exec(compile(f"def {name}(number):\n    return place(number)\n", __file__, "exec"), scope)
+    tell = Compiled(scope[name], OPTIONS)
+    _FOUND.update({shape.tobytes(): (tell, k) for k, shape in enumerate(shapes)})
+    return name
+
+
+def _functions(shapes: np.ndarray) -> Any:
+    """Compiled code that tells the address of the function for the shape of a number. Such a function gets what
+    `ROW_OF` says of the first of neighbouring rows, and how many there are. It returns how many of them are over."""
 
     @intrinsic
-    def rows(typing: Any, st: Any, sm: Any, w: Any, first: Any) -> Any:
+    def place(typing: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            define_known_rows(builder.module, code[runs[0][0] : runs[-1][1]], runs[0][0])
-            done = cgutils.alloca_once_value(builder, ir.Constant(_WORD, 0))
-            behind = builder.append_basic_block()
-            choice = builder.switch(values[3], behind)
-            for first, end in runs:
-                choice.add_case(ir.Constant(_WORD, first), builder.append_basic_block())
-                builder.position_at_end(choice.cases[-1][1])
-                for begin in range(first, end, _TOGETHER):
-                    count = min(_TOGETHER, end - begin)
-                    executed = builder.call(write(context, builder.module, begin, begin + count), values[:3])
-                    builder.store(builder.add(builder.load(done), executed), done)
-                    following = builder.append_basic_block()
-                    builder.cbranch(builder.icmp_signed("==", executed, ir.Constant(_WORD, count)), following, behind)
-                    builder.position_at_end(following)
-                builder.branch(behind)
-            builder.position_at_end(behind)
-            return builder.load(done)
+            define_constants(builder.module, SHAPES, shapes)
+            made = []
+            for k, row in enumerate(ROW_OF[kind] for kind in shapes[:, M.COL_CLASS].tolist()):
+                made.append(ir.Function(builder.module, _OF_SHAPE, f"shape{k}"))
+                made[k].linkage, inner = "internal", ir.IRBuilder(made[k].append_basic_block())
+                table, sm, w, first, count = made[k].args
+                st = cgutils.pack_struct(inner, (inner.inttoptr(table, _WORD.as_pointer()), _WORD(k)))
+                context.active_code_library.add_linking_library(row.part.library(_OF_ROW))
+                callee = context.declare_function(builder.module, row.part.overloads[_OF_ROW].fndesc)
+                with cgutils.for_range(inner, count) as loop:
+                    given = st, sm, w, inner.add(first, loop.index)
+                    _, goes_on = context.call_conv.call_function(inner, callee, types.boolean, _OF_ROW, given)
+                    with inner.if_then(inner.not_(inner.trunc(goes_on, ir.IntType(1))), likely=False):
+                        inner.ret(loop.index)
+                inner.ret(count)
+            table = ir.GlobalVariable(builder.module, ir.ArrayType(made[0].type, len(made)), "gpusim.functions")
+            table.linkage, table.initializer = "internal", table.value_type(made)
+            return builder.ptrtoint(builder.load(builder.gep(table, [_WORD(0), values[0]])), _WORD)
 
-        return types.int64(*ARGUMENTS), generate
+        return types.int64(types.int64), generate
 
-    return rows
+    return place

@@ -6,8 +6,11 @@ from numba import cuda
 
 import gpusim
 from gpusim import translation
-from gpusim.engine.state import code_cache
+from gpusim.engine.state import L, code_cache
+from gpusim.engine.straight import run_table, shapes_of, straight_runs
 from gpusim.errors import MemoryAccessError
+from isa import microops as M
+from isa.lower import lower
 from programs import images, registry
 
 pytestmark = pytest.mark.skipif(code_cache.BOUNDS_CHECK, reason="checked code is not translated")
@@ -23,12 +26,17 @@ _PROGRAMS = {
 @pytest.fixture
 def eager(monkeypatch):
     """All that runs is hot from the second launch on at the latest."""
-    for name, value in {"_SOME": 1, "_OFTEN": 1, "_HOT": 0, "_ROWS": 130}.items():
+    for name, value in {"_SOME_BITS": 0, "_HOT": 0, "_WORTH": 1e-9}.items():
         monkeypatch.setattr(translation, name, value)
-    made = []
-    compiled = translation._compiled
-    monkeypatch.setattr(translation, "_compiled", lambda *what: made.append(what) or compiled(*what))
-    return made
+    ran = []
+    count = translation.Translation._count
+
+    def watched(self, counters):
+        ran.append(int(counters[:, :, L.COUNT_RUNS].sum()))
+        count(self, counters)
+
+    monkeypatch.setattr(translation.Translation, "_count", watched)
+    return ran
 
 
 def run(name, size, **options):
@@ -44,7 +52,7 @@ def test_compiled_rows_do_what_the_executors_do(eager, name):
     counters, arrays = run(name, _PROGRAMS[name])
     run(name, _PROGRAMS[name])
     again, arrays_too = run(name, _PROGRAMS[name])
-    assert eager, "nothing was compiled"
+    assert any(eager), "nothing was compiled"
     assert np.array_equal(counters, again)
     for one, other in zip(arrays, arrays_too, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -69,7 +77,29 @@ def test_error_in_a_compiled_row_is_told_as_before(eager):
     before = fails()
     for _ in range(2):
         gpusim.simulate(doubled, 3, 32, (x, y, 95), mode="functional", threads=1)
-    assert eager, "nothing was compiled"
+    assert any(eager), "nothing was compiled"
     assert fails() == before
     assert (y == 3).all()
 
+
+def test_rows_of_one_shape_share_machine_code():
+    """Registers, predicates, offsets and scoreboards differ, and what is computed does not."""
+    code = lower(images.image("matmul_register/eight_by_eight")).code
+    products = code[code[:, M.COL_OP] == M.OP_FFMA]
+    loads = code[(code[:, M.COL_OP] == M.OP_LOAD) & (code[:, M.COL_AUX0] == M.SPACE_SHARED)]
+    for rows, most in ((products, 1), (loads, 3)):
+        assert len(rows) >= 40 and len(set(shapes_of(rows))) <= most
+    assert not set(shapes_of(products)) & set(shapes_of(loads))
+
+
+def test_shapes_that_are_on_disk_are_there_for_all_programs(eager, monkeypatch):
+    name = "reduction/shuffle"
+    for _ in range(2):
+        counters, _ = run(name, _PROGRAMS[name])
+    monkeypatch.setattr(translation, "_FOUND", {})  # as in another process
+    monkeypatch.setattr(translation, "_compile", lambda shapes: shapes and pytest.fail("compiled again"))
+    code = lower(images.image(name)).code
+    table = run_table(code)
+    translation.Translation(code, table).look(counters[None].copy(), 1)
+    firsts = [first for first, _ in straight_runs(code) if counters[first, L.COUNT_EXECUTED]]
+    assert firsts and table[firsts, L.RUN_ADDRESS].all()

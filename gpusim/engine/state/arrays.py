@@ -192,11 +192,5 @@ class State(ArrayTable):
     CONSTANT: ClassVar = frozenset(("code", "par"))
 
 
-class KnownState(State):
-    """A `State` for code that is compiled for a program of its own, see `gpusim.translation`."""
-
-    KNOWN: ClassVar = "code"
-
-
 _TYPE = TableType(State)  # made once, since every call of compiled code asks for it
 typeof_impl.register(State, lambda value, _context: _TYPE if type(value) is State else TableType(type(value)))

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.funcdesc import PythonFunctionDescriptor
 
-from gpusim.engine.state.table import without_known_rows
+from gpusim.engine.state.table import without_shape
 
 _BYTES = ir.IntType(8).as_pointer()
 _LOAD = "gpusim_load"
@@ -33,8 +33,8 @@ def write(
     context: Any, library: Any, function: Callable[..., Any], arguments: tuple[types.Type, ...], returns: types.Type
 ) -> PythonFunctionDescriptor:
     """Write the stub of a function for these types into a library. Returns how it is called."""
-    # One function for all states, whatever its caller knows of their rows.
-    stands_for = function.__module__, function.__qualname__, tuple(map(without_known_rows, arguments))
+    # One function for all states, whatever its caller knows of their code.
+    stands_for = function.__module__, function.__qualname__, tuple(map(without_shape, arguments))
     names = [f"arg{k}" for k in range(len(arguments))]
     fndesc = PythonFunctionDescriptor(
         True, f"{function.__module__}.stub", function.__qualname__, function.__qualname__, "", {}, returns, {},
@@ -47,8 +47,11 @@ def write(
     builder = ir.IRBuilder(stub.append_basic_block())
     with builder.if_then(builder.icmp_unsigned("==", builder.load(cell), ir.Constant(_BYTES, None)), likely=False):
         builder.call(load, [builder.bitcast(cell, _BYTES)])
-    target = builder.bitcast(builder.load(cell), stub.function_type.as_pointer())
-    builder.ret(builder.call(target, stub.args))
+    given = list(stub.args)
+    if stands_for[2] != arguments:  # the state comes behind a place for the result and one for an exception
+        given[2] = builder.extract_value(given[2], 0)
+    target = ir.FunctionType(stub.function_type.return_type, [each.type for each in given]).as_pointer()
+    builder.ret(builder.call(builder.bitcast(builder.load(cell), target), given))
     library.add_ir_module(module)
     library.stub = stands_for
     return fndesc

@@ -6,15 +6,17 @@ address and shape from it; the table never changes during a run, which the compi
 """
 
 import hashlib
+import operator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.core.typing.templates import AttributeTemplate
+from numba.core import cgutils, types
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    lower_builtin,
     lower_getattr_generic,
     models,
     register_model,
@@ -23,6 +25,8 @@ from numba.extending import (
 )
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
+
+from isa import microops as M
 
 _MOST_DIMENSIONS = 5
 _ENTRY_WORDS = 1 + _MOST_DIMENSIONS
@@ -37,7 +41,6 @@ class ArrayTable:
     """
 
     FIELDS: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    KNOWN: ClassVar[str] = ""  # an array of which the code that is compiled has rows as constants, see ROWS
     CONSTANT: ClassVar[frozenset[str]] = frozenset()  # of these, what compiled code only reads and finds unchanged
     if TYPE_CHECKING:
 
@@ -72,7 +75,7 @@ class TableType(types.Type):
         self.owner = owner
         # Code that is kept on disk knows where in the table an array is.
         digest = hashlib.sha256(repr(owner.FIELDS).encode()).hexdigest()[:16]
-        super().__init__(name=f"{owner.__module__}.{owner.__qualname__}-{digest}")
+        super().__init__(name=f"{type(self).__name__}.{owner.__module__}.{owner.__qualname__}-{digest}")
 
     def array_type(self, name: str) -> types.Array:
         dtype, dimensions, *_ = self.owner.FIELDS[name]
@@ -102,12 +105,18 @@ def _unbox(_type: TableType, value: Any, c: Any) -> NativeValue:
 class _Attributes(AttributeTemplate):
     key = TableType
 
-    def generic_resolve(self, table: TableType, name: str) -> types.Array | None:
+    def generic_resolve(self, table: TableType, name: str) -> types.Type | None:
+        if name == "code" and isinstance(table, KnownTableType):
+            return KnownCodeType(table.owner)
         return table.array_type(name) if name in table.owner.FIELDS else None
 
 
 @lower_getattr_generic(TableType)
 def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) -> Any:
+    if isinstance(table, KnownTableType):
+        if name == "code":
+            return value
+        value = builder.extract_value(value, 0)
     array_type = table.array_type(name)
     first = _ENTRY_WORDS * list(table.owner.FIELDS).index(name)
 
@@ -125,43 +134,73 @@ def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) ->
         strides.insert(0, stride)
         stride = builder.mul(stride, extent)
     array = context.make_array(array_type)(context, builder)
-    start = _known_start(builder, strides[0]) if name == table.owner.KNOWN else word(0)
-    kind = context.get_data_type(array_type.dtype).as_pointer()
-    data = builder.bitcast(start, kind) if name == table.owner.KNOWN else builder.inttoptr(start, kind)
+    data = builder.inttoptr(word(0), context.get_data_type(array_type.dtype).as_pointer())
     populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(_WORD, itemsize), meminfo=None)
     return array._getvalue()
 
 
-ROWS, FIRST = "gpusim.rows", "gpusim.first_row"
-"""What a program that is compiled for known rows defines: their bytes, and the number of the first one."""
+class KnownTableType(TableType):
+    """The type of a table of which the shape of the row at hand is known: the same, with a number in SHAPES."""
 
 
-def _known_start(builder: Any, stride: Any) -> Any:
-    """Return where row 0 of the known array would be."""
-    for name, kind in ((ROWS, ir.IntType(8)), (FIRST, _WORD)):
-        if name not in builder.module.globals:
-            ir.GlobalVariable(builder.module, kind, name).global_constant = True
-    rows, first = builder.module.globals[ROWS], builder.module.globals[FIRST]
-    return builder.gep(rows, [builder.neg(builder.mul(builder.load(first), stride))])
+class KnownCodeType(KnownTableType):
+    """The type of the code of such a table."""
 
 
-def define_known_rows(module: Any, rows: np.ndarray, first: int) -> None:
-    """Define, in a module of LLVM, rows of the known array from number `first` on."""
-    content, kind = bytearray(rows.tobytes()), ir.ArrayType(ir.IntType(8), rows.nbytes)
-    for name, constant in ((ROWS, ir.Constant(kind, content)), (FIRST, ir.Constant(_WORD, first))):
-        made = ir.GlobalVariable(module, constant.type, name)
-        made.global_constant, made.initializer = True, constant
+SHAPES = "gpusim.shapes"  # by which a program of LLVM knows them: rows of constants, in which these two may stand
+VARIES, REGISTER = -(1 << 31), 1 - (1 << 31)  # that differs from row to row, as the code says; and is not negative
 
 
-def depends_on_known_rows(arguments: tuple[types.Type, ...]) -> bool:
-    """Return whether a function of these types gets known rows, or a state that has them."""
-    return any(
-        (isinstance(each, TableType) and each.owner.KNOWN != "")
-        or (isinstance(each, types.Array) and each.ndim == 2 and not each.mutable)
-        for each in arguments
+@register_model(KnownTableType)
+@register_model(KnownCodeType)
+class _KnownModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: KnownTableType):
+        super().__init__(manager, kind, ir.LiteralStructType((_WORD.as_pointer(), _WORD)))
+
+
+@infer_global(operator.getitem)
+class _KnownItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.int32, *args) if isinstance(args[0], KnownCodeType) else None
+
+
+@lower_builtin(operator.getitem, KnownCodeType, types.BaseTuple)
+def _known_item(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    table, number = cgutils.unpack_tuple(builder, values[0])
+    plain = without_shape(sig.args[0])
+    code = context.make_array(plain.array_type("code"))(context, builder, _get(context, builder, plain, table, "code"))
+    row, column = (
+        context.cast(builder, each, kind, types.int64)
+        for each, kind in zip(cgutils.unpack_tuple(builder, values[1]), sig.args[1], strict=True)
     )
+    if SHAPES not in builder.module.globals:
+        ir.GlobalVariable(builder.module, ir.IntType(32), SHAPES).global_constant = True
+    columns = _WORD(M.COLUMNS)
+    known, own = (
+        builder.load(builder.gep(start, [builder.add(builder.mul(which, columns), column)]))
+        for start, which in (
+            (builder.module.globals[SHAPES], number),
+            (code.data, row),
+        )
+    )
+    for told, value in ((VARIES, own), (REGISTER, builder.and_(own, own.type(0x7FFFFFFF)))):
+        known = builder.select(builder.icmp_signed("==", known, own.type(told)), value, known)
+    return known
 
 
-def without_known_rows(kind: types.Type) -> types.Type:
-    """Return the type of a state that has known rows as that of any state."""
-    return TableType(kind.owner.__mro__[1]) if isinstance(kind, TableType) and kind.owner.KNOWN else kind
+def define_constants(module: Any, name: str, numbers: np.ndarray) -> Any:
+    """Define an int32 array, in a module of LLVM, that nothing changes."""
+    kind = ir.ArrayType(ir.IntType(8), numbers.nbytes)
+    made = ir.GlobalVariable(module, kind, name)
+    made.global_constant, made.initializer = True, ir.Constant(kind, bytearray(numbers.tobytes()))
+    return made
+
+
+def depends_on_shape(arguments: tuple[types.Type, ...]) -> bool:
+    """Return whether a function of these types gets code whose shape is known, or a state that has it."""
+    return any(isinstance(each, KnownTableType) for each in arguments)
+
+
+def without_shape(kind: types.Type) -> types.Type:
+    """Return the type of a table whose code's shape is known as that of any."""
+    return TableType(kind.owner) if isinstance(kind, KnownTableType) else kind

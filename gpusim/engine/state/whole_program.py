@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, update_wrapper
@@ -39,7 +40,7 @@ from numba.core.typing import signature
 from numba.np import arrayobj
 
 from gpusim.engine.state import code_cache, stubs
-from gpusim.engine.state.table import FIRST, ROWS, depends_on_known_rows
+from gpusim.engine.state.table import SHAPES, KnownCodeType, depends_on_shape
 
 
 class Compiled:
@@ -127,32 +128,39 @@ class _EntryLibrary(JITCodeLibrary):
         self.stubs = [library.stub for library in seen if isinstance(library, _PartLibrary) and library.stub]
         for stub in self.stubs:
             stubs.provide(*stub)
-        level = 1 if self._insert_known_rows(program, seen) else 3
+        level = 1 if self._insert_known_shapes(program, own, seen) else 3
         builder = ll.create_pass_builder(self._codegen._tm, ll.create_pipeline_tuning_options(speed_level=level))
         builder.getModulePassManager().run(program, builder)
         program.verify()
         self._finalize_final_module()
 
-    def _insert_known_rows(self, program: Any, parts: Iterable[JITCodeLibrary]) -> bool:
-        """Put what depends on known rows in place of its calls, if the program has some: of a function with a hundred
-        cases a row leaves one. Returns whether it has."""
-        known = [each for each in program.global_variables if each.name in (ROWS, FIRST) and not each.is_declaration]
+    def _insert_known_shapes(self, program: Any, own: set[str], parts: Iterable[JITCodeLibrary]) -> bool:
+        """Put what depends on a known shape in place of its calls, if the program has some: of a function with a
+        hundred cases a shape leaves one. Returns whether it has."""
+        known = [each for each in program.global_variables if each.name == SHAPES and not each.is_declaration]
         if not known:
             return False
-        for each in known:
-            each.linkage = ll.Linkage.internal
-        for library in parts:
-            if isinstance(library, _PartLibrary) and not library.stub and depends_on_known_rows(library.owner[1]):
-                name = library.owner[0].part.overloads[library.owner[1]].fndesc.llvm_func_name
-                program.get_function(name).add_function_attribute("alwaysinline")
+        known[0].linkage = ll.Linkage.internal
+        depending = {
+            library.owner[0].part.overloads[library.owner[1]].fndesc.llvm_func_name
+            for library in parts
+            if isinstance(library, _PartLibrary) and not library.stub and depends_on_shape(library.owner[1])
+        }
         passes = ll.create_new_module_pass_manager()
         for add in (
-            *(passes.add_global_opt_pass, passes.add_sroa_pass, passes.add_instruction_combine_pass),
-            *(passes.add_simplify_cfg_pass, passes.add_always_inliner_pass, passes.add_global_dead_code_eliminate_pass),
+            *(passes.add_always_inliner_pass, passes.add_sroa_pass, passes.add_instruction_combine_pass),
+            *(passes.add_simplify_cfg_pass, passes.add_global_dead_code_eliminate_pass),
         ):
             add()
-        passes.run(program, ll.create_pass_builder(self._codegen._tm, ll.create_pipeline_tuning_options()))
-        return True
+        while True:  # call by call: what is left of a function when its cases are gone calls little
+            text = "".join(str(program.get_function(name)) for name in own)
+            called = depending.intersection(re.findall(r"call [^@]*@\"?([^\"(]+)", text))
+            if not called:
+                return True
+            for name in called:
+                program.get_function(name).add_function_attribute("alwaysinline")
+            depending -= called
+            passes.run(program, ll.create_pass_builder(self._codegen._tm, ll.create_pipeline_tuning_options()))
 
     def reduced(self) -> tuple[Any, ...]:
         """Return what is kept of it: machine code, and the names that are defined there."""
@@ -277,7 +285,7 @@ class _Part(_Dispatcher):
         return self.overloads[arguments].library
 
     def _made(self, arguments: tuple[types.Type, ...], returned: types.Type | None) -> CompileResult:
-        if self.owner.returns is None:
+        if self.owner.returns is None or isinstance(arguments[0], KnownCodeType):
             return super()._made(arguments, returned)
         library = _PartLibrary(self.targetctx.codegen(), self.owner.function.__name__)
         fndesc = stubs.write(self.targetctx, library, self.py_func, arguments, self.owner.returns)
