@@ -359,16 +359,6 @@ STALL_MISC = _row(STALLS, "misc")
 
 RUN_ADDRESS, RUN_WITHIN, RUN_FIELDS = range(3)  # of what is compiled from here on, 0: nothing; 1: not the first row
 
-# --- pattern: of the last access of an instruction to shared memory, or copy to it ------------------------------
-PATTERN_FIRST, PATTERN_MASK = 0, 1  # 1 + where in a bank, or line, its first lane is; 0 if there was none
-PATTERN_COST = 2  # 4: see `coalescer.shared_wavefronts`
-PATTERN_LOWEST, PATTERN_HIGHEST = 6, 7  # how far those with the lowest and the highest address are from the first one
-PATTERN_TARGET, PATTERN_READING = 8, 9  # of a copy: where in a line its first target is, and the lanes that read
-PATTERN_APART = 16  # 32: how far each lane is from the first one
-PATTERN_TARGETS = PATTERN_APART + 32  # 32: the same of a copy's targets
-PATTERN_COUNTS = PATTERN_TARGETS + 32  # COUNT_STALL: by how much a copy has changed each of its counters
-PATTERN_FIELDS = PATTERN_COUNTS + 32
-
 # --- counters: one row per instruction ------------------------------------------------------------------------
 COUNT_EXECUTED, COUNT_THREADS, COUNT_PRED_ON, COUNT_DIVERGENT, COUNT_BRANCHES = range(5)
 COUNT_SHARED_WAVEFRONTS, COUNT_SHARED_IDEAL, COUNT_REQUESTS, COUNT_SECTORS, COUNT_SECTORS_IDEAL = range(5, 10)
@@ -392,3 +382,13 @@ COUNT_RUNS = COUNT_STALL  # without time: how often the straight run from here o
 # Of products in tensor memory, which ask L1 for nothing: multiply-adds, those of TF32 among them, cycles of a core.
 TMEM_MULTIPLY_ADDS, TMEM_SINGLE, TMEM_CYCLES = COUNT_HITS, COUNT_MISSES, COUNT_LOCAL_REQUESTS
 COUNT_FIELDS = COUNT_STALL + 21
+
+# --- pattern: of the last access of an instruction to shared memory, or copy to it ------------------------------
+PATTERN_FIRST, PATTERN_MASK = 0, 1  # 1 + where in a bank, or line, its first lane is; 0 if there was none
+PATTERN_COST = 2  # 4: see `coalescer.shared_wavefronts`
+PATTERN_LOWEST, PATTERN_HIGHEST = 6, 7  # how far those with the lowest and the highest address are from the first one
+PATTERN_TARGET, PATTERN_READING = 8, 9  # of a copy: where in a line its first target is, and the lanes that read
+PATTERN_APART = 16  # 32: how far each lane is from the first one
+PATTERN_TARGETS = PATTERN_APART + 32  # 32: the same of a copy's targets
+PATTERN_COUNTS = PATTERN_TARGETS + 32  # COUNT_STALL: by how much a copy has changed each of its counters
+PATTERN_FIELDS = PATTERN_COUNTS + (COUNT_STALL + 15) // 16 * 16
