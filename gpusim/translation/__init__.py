@@ -27,9 +27,9 @@ from gpusim.engine.straight import shapes_of, straight_runs, unguarded
 from gpusim.engine.straight_row import ROW_OF
 from isa import microops as M
 
-_SOME_BITS = 20  # of the number of a program's warp instructions after which it is worth a look
+_SOME_BITS = 23  # of the number of a program's warp instructions after which it is worth a look
 _HOT = 1 / 512  # of what it has executed, that of a hot run
-_WORTH = 1 << 19  # those of a run for which a shape is compiled: a third of what that takes, but once for all programs
+_WORTH = 1 << 21  # those of a run for which a shape is compiled: half of what that takes, but once for all programs
 _WORD = ir.IntType(64)
 _OF_ROW = KnownTableType(State), types.int64, types.int64, types.int64
 _OF_SHAPE = ir.FunctionType(_WORD, [_WORD] * 5)  # state's table, SM, warp, first row, how many: how many are over

@@ -130,7 +130,9 @@ def test_a_kill_in_the_middle_leaves_nothing(probe, tmp_path, killed, started_by
         assert all_gone(others)
         assert process.wait(60) == (128 + signal.SIGKILL if killed == "program" else -signal.SIGKILL)
         assert list(tmp_path.iterdir()) == []
-        assert process.stderr is not None and process.stderr.read() in ("", "Killed\n")
+        assert process.stderr is not None
+        # What the kernel spends its time in may have been worth compiling by then.
+        assert process.stderr.read().replace("gpusim: compiling the simulator core (once)\n", "") in ("", "Killed\n")
     finally:
         os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
 
