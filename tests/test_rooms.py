@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_450,
     "gpusim.difference": 970,
     "gpusim.driver": 13_633,
-    "gpusim.engine": 18_872,
+    "gpusim.engine": 18_870,
     "gpusim.exec": 900,
     "gpusim.explore": 2_462,
     "gpusim.host": 1_728,

@@ -52,6 +52,7 @@ def unguarded(code: np.ndarray) -> np.ndarray:
 def shapes_of(code: np.ndarray) -> list[bytes]:
     """The shape of each row: a row that says what may differ."""
     alike, kind = code.copy(), code[:, M.COL_CLASS]
+    alike[code == REGISTER] = VARIES  # a number of the row's own that happens to be that
     alike[:, _OF_TIME] = 0
     alike[unguarded(code), M.COL_UNIFORM] = 0
     alike[kind == M.CLS_MEMORY, M.COL_AUX2] = VARIES

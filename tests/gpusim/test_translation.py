@@ -1,4 +1,4 @@
-"""Straight-line code that is compiled for one program: it computes and counts what the executors do row by row."""
+"""Straight-line code that goes by machine code of the host: it computes and counts what the executors do row by row."""
 
 import copy
 
@@ -9,6 +9,7 @@ from numba import cuda
 import gpusim
 from gpusim import translation
 from gpusim.engine.state import L, code_cache
+from gpusim.engine.state.table import REGISTER, VARIES
 from gpusim.engine.straight import run_table, shapes_of, straight_runs
 from gpusim.errors import MemoryAccessError
 from isa import microops as M
@@ -95,6 +96,14 @@ def test_rows_of_one_shape_share_machine_code():
     for rows, most in ((products, 1), (loads, 3)):
         assert len(rows) >= 40 and len(set(shapes_of(rows))) <= most
     assert not set(shapes_of(products)) & set(shapes_of(loads))
+
+
+def test_a_number_that_marks_registers_is_itself():
+    """Elsewhere than in a register's column, where it would be read without its sign."""
+    code = lower(images.image("vector_add")).code.copy()
+    code[:, M.COL_AUX3] = REGISTER
+    shapes = np.frombuffer(b"".join(shapes_of(code)), np.int32).reshape(code.shape)
+    assert (shapes[:, M.COL_AUX3] == VARIES).all()
 
 
 def test_shapes_that_are_on_disk_are_there_for_all_programs(eager, monkeypatch):

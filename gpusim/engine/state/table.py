@@ -178,10 +178,7 @@ def _known_item(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     columns = _WORD(M.COLUMNS)
     known, own = (
         builder.load(builder.gep(start, [builder.add(builder.mul(which, columns), column)]))
-        for start, which in (
-            (builder.module.globals[SHAPES], number),
-            (code.data, row),
-        )
+        for start, which in ((builder.module.globals[SHAPES], number), (code.data, row))
     )
     for told, value in ((VARIES, own), (REGISTER, builder.and_(own, own.type(0x7FFFFFFF)))):
         known = builder.select(builder.icmp_signed("==", known, own.type(told)), value, known)
