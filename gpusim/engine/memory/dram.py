@@ -4,9 +4,8 @@ Each bus and each bank is booked in the order in which requests are visited, but
 for its bank leaves the bus to others, as a scheduler that reorders does. Banks are refreshed one after the other, each
 at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is. Where others
 are under way it delays two in eight, and no more under any load (`memory_load`, p90): the next read of a channel waits
-with one that waits for its bank, those behind it pass. A read meets the refresh that is there when its turn at the bus
-comes: where all SMs ask for 2 to 4 MB at once the last of them has all its data 425 cycles behind their mean on an
-H200 (median of 31 launches), 290 to 430 here, and 180 to 320 if it met the one that is there when it is asked for.
+with one that waits for its bank, those behind it pass. A read meets the refresh of its turn at the bus: of 2 to 4 MB
+that all SMs of an H200 ask for at once the last SM has its data 425 cycles behind their mean, here 290 to 430.
 """
 
 from gpusim.engine.state import compiled, ms
@@ -67,11 +66,8 @@ def read_memory(m, slice_, quotient, sectors, now):
     channel, bank, row = memory_location(m, slice_, quotient)
     bus_time = sectors * m[ms.P_BURST]
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
-    free = m[c + ms.CHANNEL_FREE]
-    if m[c + ms.CHANNEL_WRITING] != 0:
-        m[c + ms.CHANNEL_WRITING] = 0
-        free += m[ms.P_WRITE_TO_READ]
-    free = max(free, now)
+    free = max(m[c + ms.CHANNEL_FREE] + m[c + ms.CHANNEL_WRITING] * m[ms.P_WRITE_TO_READ], now)
+    m[c + ms.CHANNEL_WRITING] = 0
     own = refreshed(m, slice_, quotient, free)  # when its turn at the bus comes
     begin = max(own if own > free else now, m[c + ms.CHANNEL_HELD])  # behind what the read before it waits for, too
     m[c + ms.CHANNEL_HELD] = own if own > free else 0

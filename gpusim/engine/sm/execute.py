@@ -87,7 +87,7 @@ def result_latency(code, par, i):
 
 
 @compiled
-def book_result(st, sm, q, w, i, cls, more, time):
+def book_result(st, sm, q, w, i, cls, lanes, more, time):
     """Sets the scoreboards of an instruction of variable latency that is not a memory access. more: `further_values`.
     H200: all sub-partitions share the unit of MATCH and REDUX, in which each pass takes two cycles (`pipe_match_all`,
     `pipe_redux`, and `pipe_match_any`, 58.2 for 29 values). One warp's come further apart, others' between them.
@@ -106,7 +106,7 @@ def book_result(st, sm, q, w, i, cls, more, time):
         start = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
     elif operand >= 0:
         asked = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
-        start = max(asked, loaded_constant(st, sm, q, operand, asked))
+        start = max(asked, loaded_constant(st, sm, q, operand, asked) if lanes != 0 else 0)
         if start > asked:
             st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += 1
             wait_for_constant(st, sm, start)
@@ -163,7 +163,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
         more = further_values(st, sm, i, wb, lanes) if st.code[i, M.COL_OP] == M.OP_MATCH_ANY else np.int64(0)
         if st.par[P.MODE] & L.BOOKS != 0:
-            book_result(st, sm, q, w, i, cls, more, time)
+            book_result(st, sm, q, w, i, cls, lanes, more, time)
     st.warp[w, L.WARP_PC] = i + 1
     return True
 
