@@ -26,9 +26,11 @@ class Channel:
         number = place // dram.row_bytes
         bank, row = number % dram.banks_per_channel, number // dram.banks_per_channel
         opened, when = self.rows.get(bank, (-1, -float(dram.row_idle_cycles)))
-        own = self.refreshed(bank)
-        # The next read waits with one that waits for its bank, those behind it pass.
-        earliest, self.held = max(own, self.held), own if own > self.env.now else 0
+        cycles = self.moved(size) * self.cycles_per_byte
+        turn = self.bus.book(cycles)
+        own = self.refreshed(bank, turn)
+        # While one waits for its bank the next read waits with it; others have the bus, as if it were reordered.
+        earliest, self.held = max(own if own > turn else self.env.now, self.held), own if own > turn else 0
         if opened == row:
             self.row_hits += 1
         else:
@@ -36,17 +38,15 @@ class Channel:
             earliest = max(earliest, when + dram.row_cycle_cycles)
             self.rows[bank] = row, earliest
         self.bytes_moved += size
-        cycles = self.moved(size) * self.cycles_per_byte
-        # Others may have the bus while one waits for its bank, as under a scheduler that reorders.
-        return max(self.bus.book(cycles), earliest) + cycles
+        return max(turn, earliest) + cycles
 
-    def refreshed(self, bank: int) -> float:
-        """Return the cycle from which a bank can be read. Banks are refreshed one after the other, those of one number
-        of some channels together (H200: one load in eight comes up to 540 cycles later, evenly spread)."""
+    def refreshed(self, bank: int, at: float) -> float:
+        """Return the cycle from which a bank can be read that is wanted `at` one. Banks are refreshed one after the
+        other, those of one number of some channels together (H200: one load in eight comes up to 540 cycles later)."""
         dram = self.config
         number = self.number // dram.refresh_channels * dram.banks_per_channel + bank
-        since = (self.env.now + number * 0.618034 * dram.refresh_interval_cycles) % dram.refresh_interval_cycles
-        return self.env.now + max(dram.refresh_cycles - since, 0)
+        since = (at + number * 0.618034 * dram.refresh_interval_cycles) % dram.refresh_interval_cycles
+        return at + max(dram.refresh_cycles - since, 0)
 
     def moved(self, size: int) -> float:
         """Return how many bytes go over the bus for so many of L2's."""
