@@ -41,8 +41,8 @@ class Channel:
         return max(turn, earliest) + cycles
 
     def refreshed(self, bank: int, at: float) -> float:
-        """Return the cycle from which a bank can be read that is wanted `at` one. Banks are refreshed one after the
-        other, those of one number of some channels together (H200: one load in eight comes up to 540 cycles later)."""
+        """Return the cycle from which a bank can be read, `at` one or later. Banks are refreshed one after the other,
+        those of one number of some channels together (H200: one load in eight comes up to 540 cycles later)."""
         dram = self.config
         number = self.number // dram.refresh_channels * dram.banks_per_channel + bank
         since = (at + number * 0.618034 * dram.refresh_interval_cycles) % dram.refresh_interval_cycles

@@ -73,6 +73,7 @@ def test_it_takes_what_it_takes_when_every_launch_is_timed():
     assert runs[-1].record.mode == "once"
     # Two launches in turn differ by up to 2 %, though all but the first find everything in L2.
     assert cycles["once"] == pytest.approx(cycles["detailed"], rel=0.03)
+    assert sum(cycles["once"]) == pytest.approx(sum(cycles["detailed"]), rel=0.005)
 
 
 def test_scalars_tell_launches_apart(device):

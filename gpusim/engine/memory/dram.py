@@ -5,7 +5,7 @@ for its bank leaves the bus to others, as a scheduler that reorders does. Banks 
 at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is. Where others
 are under way it delays two in eight, and no more under any load (`memory_load`, p90): the next read of a channel waits
 with one that waits for its bank, those behind it pass. A read meets the refresh of its turn at the bus: of 2 to 4 MB
-that all SMs of an H200 ask for at once the last SM has its data 425 cycles behind their mean, here 290 to 430.
+that all SMs of an H200 ask for at once the last SM has its data 425 cycles behind their mean.
 """
 
 from gpusim.engine.state import compiled, ms
